@@ -923,7 +923,9 @@ type JobSpec struct {
 	FrontierEpoch uint64 `protobuf:"fixed64,3,opt,name=frontier_epoch,json=frontierEpoch,proto3" json:"frontier_epoch,omitempty"`
 	// The effective spec, defaults filled in.
 	Spec *v11.Spec `protobuf:"bytes,4,opt,name=spec,proto3" json:"spec,omitempty"`
-	// What the scope is relative to: seeds, and where their redirects lead.
+	// What the scope is relative to: seeds, and where their redirects lead. A new
+	// root makes a new spec_version. An extractor judges no page by a version
+	// older than its lease's: it waits for the topology that carries it.
 	ScopeRoots    []string `protobuf:"bytes,5,rep,name=scope_roots,json=scopeRoots,proto3" json:"scope_roots,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -49,6 +49,7 @@ type SchedulerServiceClient interface {
 	// ALREADY_EXISTS; a bad hello with INVALID_ARGUMENT. A broken stream means
 	// the instance is gone for new leases; it joins again with the leases it
 	// still holds. Ids are configured and stable: the scheduler shards by them.
+	// Go services join through lycosa.dev/internal/membership.
 	Join(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[JoinRequest, JoinResponse], error)
 }
 
@@ -109,6 +110,7 @@ type SchedulerServiceServer interface {
 	// ALREADY_EXISTS; a bad hello with INVALID_ARGUMENT. A broken stream means
 	// the instance is gone for new leases; it joins again with the leases it
 	// still holds. Ids are configured and stable: the scheduler shards by them.
+	// Go services join through lycosa.dev/internal/membership.
 	Join(grpc.BidiStreamingServer[JoinRequest, JoinResponse]) error
 	mustEmbedUnimplementedSchedulerServiceServer()
 }
