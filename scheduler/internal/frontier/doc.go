@@ -1,0 +1,3 @@
+// Package frontier holds every URL of every job and decides which may be
+// fetched now.
+package frontier
