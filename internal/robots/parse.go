@@ -46,7 +46,8 @@ func (p *parser) line(s string, num int32) {
 	if len(s) > maxLineBytes {
 		s = s[:maxLineBytes]
 	}
-	if i := strings.IndexByte(s, '#'); i >= 0 {
+	// A comment, or a NUL, which ends the line for parsers written in C.
+	if i := strings.IndexAny(s, "#\x00"); i >= 0 {
 		s = s[:i]
 	}
 	s = trim(s)
@@ -189,21 +190,21 @@ func bareSitemap(key, s string) bool {
 	return strings.Contains(s, "sitemap") || strings.HasSuffix(s, ".xml") || strings.HasSuffix(s, ".xml.gz")
 }
 
-// stripTags drops HTML tags from the end of a value: some servers send their
-// robots.txt as an HTML page, a <br> after each line.
+// stripTags drops the HTML tags of line ends from the end of a value: some
+// servers send their robots.txt as an HTML page, a <br> after each line. Other
+// tags may be part of a pattern.
 func stripTags(s string) string {
 	for strings.HasSuffix(s, ">") {
 		i := strings.LastIndexByte(s, '<')
 		if i < 0 {
 			return s
 		}
-		name := trim(strings.Trim(s[i+1:len(s)-1], "/ \t"))
-		for j := range len(name) {
-			if !isAlpha(name[j]) {
-				return s
-			}
+		switch name := trim(strings.Trim(s[i+1:len(s)-1], "/ \t")); strings.ToLower(name) {
+		case "br", "p", "pre", "div", "li", "span", "font", "body", "html":
+			s = trim(s[:i])
+		default:
+			return s
 		}
-		s = trim(s[:i])
 	}
 	return s
 }

@@ -101,6 +101,9 @@ func TestPatterns(t *testing.T) {
 		{"Disallow: /a*ab$", "/ab", true}, // the pieces must not overlap
 		{"Disallow: /**//**", "/x//", false},
 		{"Disallow: fish", "/fish", true},
+		{"Disallow: /x<br />", "/x", false},
+		{"Disallow: /*<script>", "/x", true},
+		{"Disallow: /x\x00y", "/xz", false},
 		{"Disallow: /\nAllow: /x/index.html", "/x/", true},
 		{"Disallow: /\nAllow: /x/index.html", "/x/y", false},
 		{"Disallow: /*?a=\nAllow: /p?a=1", "/p?a=1", true},
