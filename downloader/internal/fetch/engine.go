@@ -1,0 +1,193 @@
+package fetch
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"lycosa.dev/internal/netpolicy"
+)
+
+// Engine makes exchanges and keeps connections between them. Its methods are
+// safe for concurrent use.
+type Engine struct {
+	cfg    Config
+	dialer *dialer
+	pool   *pool
+	counts counters
+}
+
+type counters struct{ active, dials, reuses, stale atomic.Int64 }
+
+// Stats is a snapshot of the engine's counters.
+type Stats struct {
+	// Active exchanges and Idle connections are there now.
+	Active, Idle int64
+	// Dials, Reuses and Stale count connections opened, used again, and found
+	// closed only after a request was written.
+	Dials, Reuses, Stale int64
+}
+
+// New returns an engine. It starts nothing; Run tends the kept connections.
+func New(cfg Config) (*Engine, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("fetch settings: %w", err)
+	}
+	e := &Engine{cfg: cfg, pool: newPool(cfg.MaxIdle, cfg.MaxIdlePerHost)}
+	e.dialer = newDialer(&e.cfg)
+	return e, nil
+}
+
+// sweepEvery is how often kept connections are looked over.
+const sweepEvery = 5 * time.Second
+
+// Run closes kept connections that are too old or closed by their server,
+// until ctx ends; then it closes all of them. Exchanges under way go on.
+func (e *Engine) Run(ctx context.Context) {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	defer e.pool.close()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			e.pool.sweep(now)
+		}
+	}
+}
+
+// Stats returns the counters.
+func (e *Engine) Stats() Stats {
+	return Stats{
+		Active: e.counts.active.Load(), Idle: int64(e.pool.size()), Dials: e.counts.dials.Load(),
+		Reuses: e.counts.reuses.Load(), Stale: e.counts.stale.Load(),
+	}
+}
+
+// Fetch makes one exchange: it uses a kept connection or opens one, writes one
+// request and passes the response to sink. When ctx ends the exchange is broken
+// off. Every buffer that Fetch took and did not hand to sink is released.
+func (e *Engine) Fetch(ctx context.Context, req *Request, sink Sink) (res Result) {
+	e.counts.active.Add(1)
+	defer e.counts.active.Add(-1)
+	x := exchange{engine: e, cfg: &e.cfg, req: req, sink: sink, res: &res, begun: time.Now()}
+	res.Started = x.begun
+	x.total = x.begun.Add(e.cfg.TotalTimeout)
+	if fail := x.run(ctx); fail != nil {
+		fail.into(&res)
+	}
+	res.Timings.Total = time.Since(x.begun)
+	return res
+}
+
+// run makes the exchange and leaves its connection in the pool or closed.
+func (x *exchange) run(ctx context.Context) *failure {
+	if err := netpolicy.CheckPort(x.req.Target.Port); err != nil {
+		return &failure{ClassPolicy, "port-refused", err.Error()}
+	}
+	if f := x.permitted(ctx); f != nil {
+		return f
+	}
+	if f := x.connection(ctx); f != nil {
+		return f
+	}
+	stop := x.watch(ctx)
+	keep, f := x.exchange(ctx)
+	if stop != nil && !stop() {
+		keep = false // the deadline of the connection is being spoilt
+	}
+	if keep && x.cfg.KeepAlive > 0 {
+		x.engine.pool.put(x.conn, x.expiry())
+	} else {
+		x.conn.close()
+	}
+	if f != nil && x.broken.Load() {
+		return &failure{ClassCancelled, "cancelled", "broken off on our side"}
+	}
+	return f
+}
+
+// permitted tells whether the exchange may (still) begin.
+func (x *exchange) permitted(ctx context.Context) *failure {
+	switch {
+	case ctx.Err() != nil:
+		return &failure{ClassNotStarted, "cancelled", "given up before the request was written"}
+	case x.req.Wanted != nil && !x.req.Wanted():
+		return &failure{ClassNotStarted, "cancelled", "taken back before the request was written"}
+	case !x.req.Deadline.IsZero() && !time.Now().Before(x.req.Deadline):
+		return &failure{ClassNotStarted, "lease-expired", "the lease ran out before the request was written"}
+	}
+	return nil
+}
+
+// connection gets a connection: a kept one to any of the addresses, in their
+// order, or a new one.
+func (x *exchange) connection(ctx context.Context) *failure {
+	t := &x.req.Target
+	for _, a := range x.req.Addresses {
+		if x.cfg.Policy.Check(a) != nil {
+			continue
+		}
+		key := connKey{tls: t.TLS, host: t.Authority, addr: netip.AddrPortFrom(a, t.Port)}
+		if c := x.engine.pool.take(key, x.begun); c != nil {
+			x.conn, x.res.Reused, x.res.Address = c, true, key.addr
+			x.engine.counts.reuses.Add(1)
+			x.described()
+			return nil
+		}
+	}
+	start := time.Now()
+	c, last, f := x.engine.dialer.connect(ctx, t, x.req.Addresses, x.sooner(start.Add(x.cfg.ConnectTimeout)))
+	x.res.Address = last
+	x.res.Timings.Connect = time.Since(start)
+	if f != nil {
+		return f
+	}
+	x.engine.counts.dials.Add(1)
+	x.conn = c
+	if t.TLS {
+		start = time.Now()
+		_ = c.SetDeadline(x.sooner(start.Add(x.cfg.TLSTimeout)))
+		stop := x.watch(ctx)
+		f = x.engine.dialer.secure(c, t)
+		stopped := stop == nil || stop()
+		x.res.Timings.TLS = time.Since(start)
+		if f == nil && !stopped {
+			f = &failure{ClassNotStarted, "cancelled", "given up during the TLS handshake"}
+		}
+		if f != nil {
+			if x.broken.Load() {
+				f = &failure{ClassNotStarted, "cancelled", "given up during the TLS handshake"}
+			}
+			c.close()
+			return f
+		}
+	}
+	x.described()
+	return nil
+}
+
+// watch spoils the connection's deadline when ctx ends, which wakes whoever
+// waits on it. It returns nil where ctx cannot end.
+func (x *exchange) watch(ctx context.Context) (stop func() bool) {
+	if ctx.Done() == nil {
+		return nil
+	}
+	return context.AfterFunc(ctx, func() {
+		x.broken.Store(true)
+		_ = x.conn.tcp.SetDeadline(time.Unix(1, 0))
+	})
+}
+
+// expiry is until when the connection may be kept: a little less than the
+// server says, so that a request does not cross its goodbye.
+func (x *exchange) expiry() time.Time {
+	d := x.cfg.KeepAlive
+	if s := x.head.KeepAliveTimeout; s > 0 {
+		d = min(d, s-min(s/4, time.Second))
+	}
+	return time.Now().Add(d)
+}

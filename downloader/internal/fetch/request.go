@@ -1,0 +1,134 @@
+package fetch
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Target is where a URL leads: what the exchange needs of it.
+type Target struct {
+	// TLS is true for https.
+	TLS bool
+	// Authority is the Host header: host, with ":port" where not the default.
+	Authority string
+	// Host is the host alone, without brackets.
+	Host string
+	// Port is the port to connect to.
+	Port uint16
+	// Path is the request target: path and query.
+	Path string
+}
+
+// ParseTarget splits a canonical http or https URL. The error says in words
+// why there is nothing to fetch.
+func ParseTarget(url string) (Target, error) {
+	var t Target
+	rest, ok := strings.CutPrefix(url, "http://")
+	t.Port = 80
+	if !ok {
+		if rest, ok = strings.CutPrefix(url, "https://"); !ok {
+			return t, fmt.Errorf("URL %q: want http:// or https://", clip(url))
+		}
+		t.TLS, t.Port = true, 443
+	}
+	for i := range len(url) {
+		if c := url[i]; c <= ' ' || c >= 0x7f {
+			return t, fmt.Errorf("URL %q: byte %#02x at %d; want a canonical URL, percent-encoded", clip(url), c, i)
+		}
+	}
+	if i := strings.IndexByte(rest, '#'); i >= 0 {
+		rest = rest[:i]
+	}
+	end := strings.IndexAny(rest, "/?")
+	if end < 0 {
+		end = len(rest)
+	}
+	t.Authority, t.Path = rest[:end], rest[end:]
+	switch {
+	case t.Path == "":
+		t.Path = "/"
+	case t.Path[0] == '?':
+		t.Path = "/" + t.Path
+	}
+	if i := strings.LastIndexByte(t.Authority, '@'); i >= 0 {
+		t.Authority = t.Authority[i+1:] // credentials of a URL are not sent
+	}
+	t.Host = t.Authority
+	if i := strings.LastIndexByte(t.Authority, ':'); i >= 0 && !strings.HasSuffix(t.Authority, "]") {
+		n, err := strconv.ParseUint(t.Authority[i+1:], 10, 16)
+		if err != nil {
+			return t, fmt.Errorf("URL %q: port %q is no number up to 65535", clip(url), t.Authority[i+1:])
+		}
+		t.Host, t.Port = t.Authority[:i], uint16(n)
+	}
+	if n := len(t.Host); n > 1 && t.Host[0] == '[' && t.Host[n-1] == ']' {
+		t.Host = t.Host[1 : n-1]
+	}
+	if t.Host == "" {
+		return t, fmt.Errorf("URL %q: no host", clip(url))
+	}
+	return t, nil
+}
+
+// Request is one permitted exchange.
+type Request struct {
+	// Target is what is asked for.
+	Target Target
+	// Addresses may be connected to, in order of preference.
+	Addresses []netip.Addr
+	// ETag and LastModified make the request conditional; empty: not sent.
+	ETag, LastModified string
+	// Deadline is when the permission ends, with a monotonic reading; nothing
+	// is dialled or written after it. The zero time is no deadline.
+	Deadline time.Time
+	// ByteAllowance bounds header block and body together on the wire; 0: no
+	// bound.
+	ByteAllowance int64
+	// Wanted is asked before dialling and before writing: once it returns
+	// false the exchange is given up. nil: it stays wanted.
+	Wanted func() bool
+}
+
+// append builds the request's bytes. Header order is fixed so that archives of
+// two runs compare.
+func (c *Config) append(b []byte, r *Request) []byte {
+	b = append(b, "GET "...)
+	b = append(b, r.Target.Path...)
+	b = append(b, " HTTP/1.1\r\nHost: "...)
+	b = append(b, r.Target.Authority...)
+	b = header(b, "User-Agent", c.UserAgent)
+	b = header(b, "From", c.From)
+	b = header(b, "Accept", c.Accept)
+	b = header(b, "Accept-Language", c.AcceptLanguage)
+	b = header(b, "Accept-Encoding", c.AcceptEncoding)
+	b = header(b, "If-None-Match", r.ETag)
+	b = header(b, "If-Modified-Since", r.LastModified)
+	if c.KeepAlive > 0 {
+		b = header(b, "Connection", "keep-alive")
+	} else {
+		b = header(b, "Connection", "close")
+	}
+	return append(b, "\r\n\r\n"...)
+}
+
+// header appends "\r\nname: value" unless the value is empty or, coming from a
+// server once, could break the line.
+func header(b []byte, name, value string) []byte {
+	if value == "" || strings.ContainsAny(value, "\r\n\x00") {
+		return b
+	}
+	b = append(b, "\r\n"...)
+	b = append(b, name...)
+	b = append(b, ": "...)
+	return append(b, value...)
+}
+
+// serverName is the name for SNI and verification.
+func (t *Target) serverName() string { return strings.TrimSuffix(t.Host, ".") }
+
+func (t *Target) defaultPort() bool { return t.TLS && t.Port == 443 || !t.TLS && t.Port == 80 }
+
+func clip(s string) string { return s[:min(len(s), 120)] }
