@@ -183,3 +183,12 @@ func (s *Scope) kindAccepts(u weburl.URL) bool {
 	}
 	return s.roots[u.HostKey()]
 }
+
+// Rules are the optional canonicalisation rules that a spec switches on.
+func Rules(spec *jobv1.Spec) weburl.Rules {
+	r := spec.GetUrlRules()
+	return weburl.Rules{
+		StripSessionIDs: r.GetStripSessionIds(), SortQuery: r.GetSortQuery(), StripWWW: r.GetStripWww(),
+		DropTracking: r.GetDropTracking(), StripTrailingSlash: r.GetStripTrailingSlash(),
+	}
+}

@@ -1,0 +1,72 @@
+package scheduler
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"lycosa.dev/internal/service"
+)
+
+// Port is the scheduler's default port.
+const Port = 7071
+
+// Config is the scheduler's settings.
+type Config struct {
+	service.Config `yaml:",inline"`
+
+	Dir            string        `yaml:"dir" usage:"folder of the frontier"`
+	LeaseDeadline  time.Duration `yaml:"lease_deadline" usage:"how long a lease lasts without a sign of life from its downloader"`
+	LeaseGrace     time.Duration `yaml:"lease_grace" usage:"what the scheduler waits beyond a lease's deadline"`
+	MaxLease       time.Duration `yaml:"max_lease" usage:"how long signs of life can stretch a lease"`
+	AdoptWait      time.Duration `yaml:"adopt_wait" usage:"how long after a start the leases of before are kept for downloaders that still hold them"`
+	MaxActiveHosts int           `yaml:"max_active_hosts" usage:"queues kept in memory; the others wait on disk"`
+	DrainTimeout   time.Duration `yaml:"drain_timeout" usage:"how long leases that are out may take to come home when the scheduler stops"`
+	CommitWindow   int           `yaml:"commit_window" usage:"commits worked on at a time on one stream"`
+
+	// SingleProcess: the ring is one process, so leases found at the start
+	// belong to nobody. It is no setting of the binary.
+	SingleProcess bool `yaml:"-"`
+}
+
+// Default returns the settings of a scheduler on this machine.
+func Default() Config {
+	return Config{
+		Config:         service.Defaults("scheduler", Port),
+		Dir:            "frontier",
+		LeaseDeadline:  2 * time.Minute,
+		LeaseGrace:     15 * time.Second,
+		MaxLease:       time.Hour,
+		AdoptWait:      30 * time.Second,
+		MaxActiveHosts: 10000,
+		DrainTimeout:   20 * time.Second,
+		CommitWindow:   256,
+	}
+}
+
+// Validate returns all problems.
+func (c Config) Validate() error {
+	var errs []error
+	positive := func(name string, v time.Duration) {
+		if v <= 0 {
+			errs = append(errs, fmt.Errorf("%s: must be positive, is %s", name, v))
+		}
+	}
+	positive("lease_deadline", c.LeaseDeadline)
+	positive("lease_grace", c.LeaseGrace)
+	positive("max_lease", c.MaxLease)
+	positive("drain_timeout", c.DrainTimeout)
+	if c.AdoptWait < 0 {
+		errs = append(errs, fmt.Errorf("adopt_wait: must not be negative, is %s", c.AdoptWait))
+	}
+	if c.Dir == "" {
+		errs = append(errs, errors.New("dir: is empty; name the folder of the frontier"))
+	}
+	if c.MaxActiveHosts < 1 {
+		errs = append(errs, fmt.Errorf("max_active_hosts: must be at least 1, is %d", c.MaxActiveHosts))
+	}
+	if c.CommitWindow < 1 {
+		errs = append(errs, fmt.Errorf("commit_window: must be at least 1, is %d", c.CommitWindow))
+	}
+	return errors.Join(append(errs, c.Config.Validate())...)
+}

@@ -1,0 +1,167 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"google.golang.org/grpc"
+
+	crawlv1 "lycosa.dev/proto/gen/lycosa/crawl/v1"
+	downloaderv1 "lycosa.dev/proto/gen/lycosa/downloader/v1"
+	schedulerv1 "lycosa.dev/proto/gen/lycosa/scheduler/v1"
+)
+
+type fetchStream = grpc.BidiStreamingClient[downloaderv1.FetchRequest, downloaderv1.FetchResponse]
+
+// dispatcher hands leases to one downloader for as long as it is joined. It
+// never has more leases out on a stream than the downloader's capacity.
+type dispatcher struct {
+	s        *Scheduler
+	mem      *member
+	id       string
+	address  string
+	capacity int
+	log      *slog.Logger
+}
+
+func newDispatcher(s *Scheduler, mem *member, hello *schedulerv1.Hello) *dispatcher {
+	return &dispatcher{
+		s: s, mem: mem, id: hello.GetId(), address: hello.GetAddress(), capacity: int(hello.GetCapacity()),
+		log: s.log.With("downloader", hello.GetId()),
+	}
+}
+
+// run keeps a Fetch stream to the downloader until ctx ends.
+func (d *dispatcher) run(ctx context.Context) {
+	const firstWait, longWait = 50 * time.Millisecond, 5 * time.Second
+	wait := firstWait
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := d.session(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(began) > longWait {
+			wait = firstWait
+		}
+		d.log.Warn("the stream of leases broke, opening it again", "address", d.address, "wait", wait, "err", err)
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		wait = min(2*wait, longWait)
+	}
+}
+
+// session works one stream. Leases whose answers a broken stream has lost come
+// home by their commit or by their deadline.
+func (d *dispatcher) session(ctx context.Context) error {
+	conn, closer, err := d.s.deps.Dialer.Dial(ctx, d.address)
+	if err != nil {
+		return err
+	}
+	defer closer.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := downloaderv1.NewDownloaderServiceClient(conn).Fetch(ctx)
+	if err != nil {
+		return err
+	}
+	freed := make(chan struct{}, 1)
+	received := make(chan error, 1)
+	out := &outstanding{mem: d.mem, leases: map[uint64]bool{}}
+	defer out.clear(d.s.spans)
+	go func() { received <- d.receive(ctx, stream, out, freed) }()
+	err = d.send(ctx, stream, out, freed, received)
+	cancel()
+	if err == nil || errors.Is(err, errSendFailed) {
+		err = <-received
+	}
+	return err
+}
+
+var errSendFailed = errors.New("send failed")
+
+// send leases whenever there is room and something is ready. It returns the
+// receiver's error when the stream has ended.
+func (d *dispatcher) send(ctx context.Context, stream fetchStream, out *outstanding, freed <-chan struct{}, received <-chan error) error {
+	ready := d.s.f.Ready(d.id)
+	noLeases := d.s.noLeases
+	for {
+		if room := d.capacity - out.len(); room > 0 && noLeases != nil {
+			leases, err := d.s.f.Lease(ctx, d.id, room)
+			if err != nil && ctx.Err() == nil {
+				d.log.Error("leasing failed", "err", err)
+			}
+			for _, lease := range leases {
+				out.add(lease.GetId())
+				d.s.spans.start(d.s.tracer, lease)
+				if err := stream.Send(&downloaderv1.FetchRequest{Item: &downloaderv1.FetchRequest_Lease{Lease: lease}}); err != nil {
+					// Leases that were not sent are known to be free again.
+					d.s.release(ctx, lease.GetId(), &downloaderv1.FetchAnswer{
+						Answer: &crawlv1.Answer{Verdict: crawlv1.Verdict_VERDICT_RETRY_LATER, Reason: "the stream to the downloader broke"}})
+					out.remove(lease.GetId())
+				}
+			}
+			if len(leases) == room {
+				continue
+			}
+		}
+		select {
+		case <-ready:
+		case <-freed:
+		case err := <-received:
+			return errors.Join(errors.New("stream ended"), err)
+		case <-noLeases:
+			noLeases = nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (d *dispatcher) receive(ctx context.Context, stream fetchStream, out *outstanding, freed chan<- struct{}) error {
+	for {
+		res, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		id := res.GetLeaseId()
+		if p := res.GetProgress(); p != nil {
+			var took *time.Duration
+			if p.GetFetchDuration() != nil {
+				v := p.GetFetchDuration().AsDuration()
+				took = &v
+			}
+			d.s.f.Renew(id, p.GetStage(), took)
+			continue
+		}
+		ans := res.GetAnswer()
+		if !out.remove(id) {
+			d.log.Warn("answer for a lease that is not out", "lease", id)
+			continue
+		}
+		d.s.spans.end(id, ans.GetAnswer())
+		if ans.GetAnswer().GetStorageUnavailable() {
+			d.s.f.StorageUnavailable(ans.GetAnswer().GetReason())
+		}
+		if ans.GetAnswer().GetVerdict() != crawlv1.Verdict_VERDICT_DONE {
+			d.s.release(ctx, id, ans)
+		}
+		select {
+		case freed <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (s *Scheduler) release(ctx context.Context, id uint64, ans *downloaderv1.FetchAnswer) {
+	if err := s.f.Release(ctx, id, ans); err != nil && ctx.Err() == nil {
+		s.log.Error("a lease could not be released, it ends by its deadline", "lease", id, "err", err)
+	}
+}
