@@ -85,7 +85,7 @@ func checkParts(t interface{ Errorf(string, ...any) }, u URL) {
 		if c.Port() != "" {
 			key += ":" + c.Port()
 		}
-		if key != c.HostKey() || c.Path()[0] != '/' || strings.ContainsAny(c.String(), " \"<>\\^`{}|#") {
+		if key != c.HostKey() || c.Path()[0] != '/' || strings.ContainsAny(c.RequestTarget(), " \"<>\\^`{}|#") {
 			t.Errorf("%q is not in canonical form", c)
 		}
 	}

@@ -5,14 +5,15 @@ import (
 	"strings"
 
 	"golang.org/x/net/idna"
+	"golang.org/x/text/unicode/norm"
 )
 
 // toASCII is Unicode ToASCII with the flags of the standard's domain parser,
-// beStrict false (section 3.3).
+// beStrict false (section 3.3), but for CheckBidi: validBidi does that, because
+// the library looks at code points before they are mapped.
 var toASCII = idna.New(
 	idna.MapForLookup(),
 	idna.Transitional(false),
-	idna.BidiRule(),
 	idna.CheckHyphens(false),
 	idna.CheckJoiners(true),
 	idna.StrictDomainName(false),
@@ -97,8 +98,9 @@ func parseDomain(domain string) (string, error) {
 		if result, err = toASCII.ToASCII(strings.ReplaceAll(domain, "\u1e9e", "\u00df")); err != nil {
 			return "", errDomain
 		}
-		if u, err := idna.Punycode.ToUnicode(result); err != nil || strings.ContainsRune(u, '\ufffd') {
-			return "", errDomain // unassigned code points are mapped to U+FFFD
+		// Unassigned code points are mapped to U+FFFD.
+		if u, err := idna.Punycode.ToUnicode(result); err != nil || strings.ContainsRune(u, '\ufffd') || !validBidi(u) {
+			return "", errDomain
 		}
 	}
 	if result == "" {
@@ -110,8 +112,13 @@ func parseDomain(domain string) (string, error) {
 	return result, nil
 }
 
+// ignored are code points that UTS #46 maps to nothing.
+var ignored = strings.NewReplacer("\u00ad", "", "\u200b", "", "\u2060", "", "\ufeff", "")
+
+// emptyACE reports a label that is, mapped, just "xn--".
 func emptyACE(domain string) bool {
-	for label := range strings.SplitSeq(domain, ".") {
+	dots := func(r rune) bool { return r == '.' || r == '\u3002' }
+	for label := range strings.FieldsFuncSeq(norm.NFKC.String(ignored.Replace(domain)), dots) {
 		if len(label) == 4 && strings.EqualFold(label, "xn--") {
 			return true
 		}

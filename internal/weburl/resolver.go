@@ -1,8 +1,8 @@
 package weburl
 
 import (
-	"golang.org/x/net/html/charset"
 	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/htmlindex"
 )
 
 // Resolver makes canonical URLs of the links of a page: the hot path of the
@@ -37,13 +37,18 @@ func (r *Resolver) Reset(base URL) {
 // itself is handed over as UTF-8 text. Labels that are unknown, and those of
 // UTF-8 and UTF-16, mean UTF-8. It reports whether the label is known.
 func (r *Resolver) SetCharset(label string) bool {
-	enc, name := charset.Lookup(label)
-	switch name {
-	case "", "utf-8", "utf-16be", "utf-16le", "replacement":
-		enc = nil
+	r.enc = nil
+	enc, err := htmlindex.Get(label)
+	if err != nil {
+		return false
 	}
-	r.enc = enc
-	return name != ""
+	// The standard's "get an output encoding".
+	switch name, _ := htmlindex.Name(enc); name {
+	case "", "utf-8", "utf-16be", "utf-16le", "replacement":
+	default:
+		r.enc = enc
+	}
+	return true
 }
 
 // Resolve returns the canonical URL of a link as found in a page, the rules

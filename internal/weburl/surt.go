@@ -67,21 +67,24 @@ func (u URL) SURTDomainPrefix() string {
 	return string(u.appendReversedHost(b))
 }
 
-// SURTKey returns the form under which web archive indexes (CDX) sort URLs:
-// the SURT without scheme and credentials and without the comma behind the last
-// label, org,archive,www)/movies?a=1. The indexes apply it to URLs
-// canonicalised with [ArchiveRules].
+// SURTKey returns the form under which web archive indexes (CDX) sort URLs: the
+// SURT in lower case, without scheme and credentials, without the comma behind
+// the last label and the brackets of an IPv6 address:
+// org,archive,www)/movies?a=1. The indexes make it of URLs canonicalised under
+// [ArchiveRules].
 func (u URL) SURTKey() string {
 	if !u.hasHost {
-		return u.href
+		return lowerASCII(u.href)
 	}
-	b := make([]byte, 0, len(u.href)+8)
-	b = u.appendReversedHost(b)
-	if n := len(b); n > 0 && b[n-1] == ',' {
+	b := u.appendReversedHost(make([]byte, 0, len(u.href)+8))
+	switch n := len(b); {
+	case n > 0 && b[n-1] == ',':
 		b = b[:n-1]
+	case n > 0 && b[0] == '[':
+		b = b[1 : n-1]
 	}
 	b = append(b, u.href[u.hostEnd:u.pathStart]...)
 	b = append(b, ')')
 	b = append(b, u.href[u.pathStart:]...)
-	return string(b)
+	return lowerASCII(string(b))
 }
