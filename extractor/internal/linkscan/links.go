@@ -195,6 +195,7 @@ func (s *Scanner) foreignLinks(b []byte, e Element) {
 		k = Navigate
 	}
 	switch {
+	case s.stack[len(s.stack)-1].ns != nsSVG: // MathML has no links
 	case e != ElementA && e != ElementImage && e != ElementUse && e != ElementScript:
 	case s.has(AttrHref):
 		s.link(b, e, AttrHref, k, 0)
