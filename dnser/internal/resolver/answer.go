@@ -65,8 +65,9 @@ type Answer struct {
 	// Confirmed is set for a negative status that was told twice: by a second
 	// question, or by a new one after the first answer had expired.
 	Confirmed bool
-	// Pending is set for a Timeout that is the caller's only: the question is
-	// still being asked, and the cache will have its answer.
+	// Pending is set for a Timeout that says nothing about the host: the caller
+	// left before the question was answered (the cache will have its answer), or
+	// before it could be asked, or the resolver is stopping.
 	Pending bool
 	// FromCache says that no question was asked for this answer.
 	FromCache bool

@@ -44,14 +44,14 @@ func TestCacheOutlivesTheProcess(t *testing.T) {
 		hosts := []string{"a.test", "b.test", "short.test", "gone.test", "mail.test", "fail.test"}
 		net := &fakeNet{script: script}
 		r, stop := run(t, kept(dir), Deps{Transport: net})
-		before := r.ResolveAll(t.Context(), hosts)
+		before := r.ResolveAll(t.Context(), hosts, nil)
 		stop()
 
 		time.Sleep(75 * time.Second) // short.test has expired, the denials not
 		net = &fakeNet{script: script}
 		r, stop = run(t, kept(dir), Deps{Transport: net})
 		synctest.Wait()
-		after := r.ResolveAll(t.Context(), hosts)
+		after := r.ResolveAll(t.Context(), hosts, nil)
 		stop()
 		for i, host := range hosts {
 			fresh := host != "short.test" && host != "fail.test"

@@ -11,37 +11,29 @@ const (
 	maxLabelBytes = 63
 )
 
-// splitPort takes a host or host key apart; the port is 0 where there is none
-// or where what follows the last colon is none. An IPv6 literal with a port
-// stands in brackets, and loses them.
-func splitPort(host string) (string, uint16) {
+// hostOf is a host or host key without its port, if it has one. An IPv6 literal
+// in brackets loses them.
+func hostOf(host string) string {
 	if strings.HasPrefix(host, "[") {
 		end := strings.IndexByte(host, ']')
-		if end < 0 {
-			return host, 0
+		if end > 0 && (end == len(host)-1 || isPort(host[end+1:])) {
+			return host[1:end]
 		}
-		rest := host[end+1:]
-		if rest == "" {
-			return host[1:end], 0
-		}
-		if port, ok := parsePort(strings.TrimPrefix(rest, ":")); ok && rest[0] == ':' {
-			return host[1:end], port
-		}
-		return host, 0
+		return host
 	}
 	i := strings.IndexByte(host, ':')
-	if i < 0 || strings.LastIndexByte(host, ':') != i {
-		return host, 0 // no port, or a bare IPv6 literal
+	if i < 0 || !isPort(host[i:]) {
+		return host // no port, or a bare IPv6 literal
 	}
-	if port, ok := parsePort(host[i+1:]); ok {
-		return host[:i], port
-	}
-	return host, 0
+	return host[:i]
 }
 
-func parsePort(s string) (uint16, bool) {
-	n, err := strconv.ParseUint(s, 10, 16)
-	return uint16(n), err == nil && s[0] != '+'
+func isPort(s string) bool {
+	if s == "" || s[0] != ':' {
+		return false
+	}
+	_, err := strconv.ParseUint(s[1:], 10, 16)
+	return err == nil
 }
 
 // canonical is the name in lower case without a trailing dot. It copies only

@@ -121,8 +121,7 @@ func FuzzName(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, host string) {
-		name, _ := splitPort(host)
-		name = canonical(name)
+		name := canonical(hostOf(host))
 		if checkName(name) != "" {
 			return
 		}

@@ -39,7 +39,7 @@ type Config struct {
 	Rotate bool
 	// DisableIPv6 asks for IPv4 addresses only.
 	DisableIPv6 bool
-	// Rules come before everything else. Nil: none.
+	// Rules come before everything else but the asker's own. Nil: none.
 	Rules *static.Table
 
 	// TryTimeout limits one try at one server; it doubles each round.
@@ -199,23 +199,30 @@ func (r *Resolver) Run(ctx context.Context) error {
 // waits until the servers have answered or ctx ends; then the answer is Timeout
 // and Pending, and the question goes on.
 func (r *Resolver) Resolve(ctx context.Context, host string) Answer {
-	return r.Lookup(ctx, host, false)
+	return r.Lookup(ctx, host, Options{})
 }
 
-// Lookup is Resolve; with refresh the servers are asked even if the cache
-// knows, and a denial that was cached counts as the first of two.
-func (r *Resolver) Lookup(ctx context.Context, host string, refresh bool) Answer {
-	a, name := r.local(host)
+// Options of one Lookup. The zero value asks as Resolve does.
+type Options struct {
+	// Rules are the asker's own, before all others.
+	Rules *static.Table
+	// Refresh asks the servers even if the cache knows; a denial that was
+	// cached then counts as the first of two.
+	Refresh bool
+}
+
+// Lookup is Resolve with options.
+func (r *Resolver) Lookup(ctx context.Context, host string, opt Options) Answer {
+	a, name := r.local(host, opt.Rules)
 	if name == "" {
 		return a
 	}
-	now := r.now()
-	if !refresh {
-		if a, ok := r.cached(name, now); ok {
+	if !opt.Refresh {
+		if a, ok := r.cached(name, r.now()); ok {
 			return a
 		}
 	}
-	f, err := r.begin(ctx, name, refresh)
+	f, err := r.begin(ctx, name, opt.Refresh)
 	if err != nil {
 		return r.impatient(name, err)
 	}
@@ -223,8 +230,9 @@ func (r *Resolver) Lookup(ctx context.Context, host string, refresh bool) Answer
 }
 
 // ResolveAll answers for all hosts, in their order, asking for those that need
-// it at the same time. It waits for all of them, or until ctx ends.
-func (r *Resolver) ResolveAll(ctx context.Context, hosts []string) []Answer {
+// it at the same time. rules, if any, come before all others. It waits for all
+// answers, or until ctx ends.
+func (r *Resolver) ResolveAll(ctx context.Context, hosts []string, rules *static.Table) []Answer {
 	answers := make([]Answer, len(hosts))
 	type wait struct {
 		i    int
@@ -234,7 +242,7 @@ func (r *Resolver) ResolveAll(ctx context.Context, hosts []string) []Answer {
 	var waits []wait
 	now := r.now()
 	for i, host := range hosts {
-		a, name := r.local(host)
+		a, name := r.local(host, rules)
 		if name == "" {
 			answers[i] = a
 			continue
@@ -258,26 +266,29 @@ func (r *Resolver) ResolveAll(ctx context.Context, hosts []string) []Answer {
 
 // local answers what needs no server and is not kept: then name is empty.
 // Otherwise name is what to ask for.
-func (r *Resolver) local(host string) (a Answer, name string) {
-	name, port := splitPort(host)
-	name = canonical(name)
-	a = Answer{Host: name, Expires: r.now().Add(r.cfg.MaxTTL)}
-	if addrs := r.cfg.Rules.Match(name, port); addrs != nil {
-		a.Status, a.Addrs = Resolved, addrs
-		return r.told(a, fromRule), ""
+func (r *Resolver) local(host string, rules *static.Table) (a Answer, name string) {
+	name = canonical(hostOf(host))
+	addrs := rules.Match(name)
+	if addrs == nil {
+		addrs = r.cfg.Rules.Match(name)
+	}
+	answer := func(status Status, addrs []netip.Addr, detail string, from source) (Answer, string) {
+		return r.told(Answer{
+			Host: name, Status: status, Addrs: addrs, Detail: detail,
+			Confirmed: status.Negative(), Expires: r.now().Add(r.cfg.MaxTTL),
+		}, from), ""
+	}
+	if addrs != nil {
+		return answer(Resolved, addrs, "", fromRule)
 	}
 	if ip, ok := literal(name); ok {
-		a.Status, a.Addrs = Resolved, []netip.Addr{ip}
-		return r.told(a, fromLiteral), ""
+		return answer(Resolved, []netip.Addr{ip}, "", fromLiteral)
 	}
 	if problem := checkName(name); problem != "" {
-		a.Status, a.Detail = Invalid, problem
-		return r.told(a, fromLiteral), ""
+		return answer(Invalid, nil, problem, fromLiteral)
 	}
 	if addrs, status, detail := special(name); status != Unknown {
-		a.Addrs, a.Status, a.Detail = addrs, status, detail
-		a.Confirmed = status.Negative()
-		return r.told(a, fromLiteral), ""
+		return answer(status, addrs, detail, fromLiteral)
 	}
 	return Answer{}, name
 }
@@ -376,12 +387,12 @@ func (r *Resolver) await(ctx context.Context, name string, f *flight) Answer {
 	}
 }
 
-// impatient is the answer for an asker who could not wait.
+// impatient is the answer for an asker who could not wait, or came too late.
 func (r *Resolver) impatient(name string, why error) Answer {
 	a := Answer{
 		Host:    name,
 		Status:  Timeout,
-		Pending: why == errPending,
+		Pending: true,
 		Expires: r.now(),
 		Detail:  why.Error(),
 	}

@@ -71,7 +71,7 @@ func TestWithoutAnyServer(t *testing.T) {
 		return dnstest.Action{Reply: reply}
 	}}
 	cfg := Default()
-	rules, err := static.ParseAll([]string{"ruled.test:8080:10.0.0.1", "ruled.test:10.0.0.2", "192.0.2.99:10.0.0.3"})
+	rules, err := static.ParseAll([]string{"ruled.test:10.0.0.2", "192.0.2.99:10.0.0.3"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,6 @@ func TestWithoutAnyServer(t *testing.T) {
 		status Status
 		addrs  []netip.Addr
 	}{
-		{"ruled.test:8080", Resolved, addrs("10.0.0.1")},
 		{"ruled.test", Resolved, addrs("10.0.0.2")},
 		{"RULED.test:81", Resolved, addrs("10.0.0.2")},
 		{"192.0.2.99", Resolved, addrs("10.0.0.3")},
@@ -247,7 +246,7 @@ func TestSecondNegativeAnswer(t *testing.T) {
 			if a := r.Resolve(t.Context(), "gone.test"); a.Confirmed {
 				t.Errorf("%+v", a)
 			}
-			if a := r.Lookup(t.Context(), "gone.test", true); !a.Confirmed || a.FromCache {
+			if a := r.Lookup(t.Context(), "gone.test", Options{Refresh: true}); !a.Confirmed || a.FromCache {
 				t.Errorf("%+v, want confirmed", a)
 			}
 		})
@@ -422,7 +421,7 @@ func TestOneQuestionInFlightAName(t *testing.T) {
 				if a := r.Resolve(t.Context(), "x.test"); a.Status != Resolved {
 					t.Errorf("%+v", a)
 				}
-				if a := r.Lookup(t.Context(), "y.test", true); a.Status != NotExist {
+				if a := r.Lookup(t.Context(), "y.test", Options{Refresh: true}); a.Status != NotExist {
 					t.Errorf("%+v", a)
 				}
 			})
@@ -444,7 +443,7 @@ func TestTheAskerLeavesTheQuestionStays(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer cancel()
 		begin := time.Now()
-		got := r.ResolveAll(ctx, []string{"x.test", "192.0.2.7", "x.test", "localhost"})
+		got := r.ResolveAll(ctx, []string{"x.test", "192.0.2.7", "x.test", "localhost"}, nil)
 		if time.Since(begin) != 500*time.Millisecond {
 			t.Errorf("waited %v, want 500ms", time.Since(begin))
 		}
@@ -482,7 +481,7 @@ func TestConcurrencyIsBounded(t *testing.T) {
 		for i := range 50 {
 			hosts = append(hosts, fmt.Sprintf("h%d.test", i))
 		}
-		for _, a := range r.ResolveAll(t.Context(), hosts) {
+		for _, a := range r.ResolveAll(t.Context(), hosts, nil) {
 			if a.Status != NotExist {
 				t.Errorf("%+v", a)
 			}
@@ -499,7 +498,7 @@ func TestConcurrencyIsBounded(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if a := r.Resolve(ctx, "late.test"); a.Status != Timeout || a.Pending || !strings.Contains(a.Detail, "as may be") {
+		if a := r.Resolve(ctx, "late.test"); a.Status != Timeout || !a.Pending || !strings.Contains(a.Detail, "as may be") {
 			t.Errorf("%+v, want a Timeout that tells of the limit", a)
 		}
 	})
@@ -517,7 +516,7 @@ func TestStopEndsQuestions(t *testing.T) {
 		if a := <-answered; a.Status != Timeout || time.Since(begin) != 0 {
 			t.Errorf("after %v: %+v", time.Since(begin), a)
 		}
-		if a := r.Resolve(context.Background(), "y.test"); a.Status != Timeout || !strings.Contains(a.Detail, "stopping") {
+		if a := r.Resolve(context.Background(), "y.test"); a.Status != Timeout || !a.Pending || !strings.Contains(a.Detail, "stopping") {
 			t.Errorf("a stopped resolver says %+v", a)
 		}
 	})
@@ -541,4 +540,20 @@ func TestPanicIsOneNamesOwn(t *testing.T) {
 			t.Errorf("%+v", a)
 		}
 	})
+}
+
+func TestTheAskersRulesComeFirst(t *testing.T) {
+	cfg := Default()
+	cfg.Rules = static.New(static.Rule{Host: "a.test", Addrs: addrs("10.0.0.1")})
+	own := static.New(static.Rule{Host: "*", Addrs: addrs("10.0.0.2")})
+	net := &fakeNet{script: dnstest.Zone(soa, "b.test. 300 IN A 192.0.2.1")}
+	r, _ := run(t, cfg, Deps{Transport: net})
+	got := r.ResolveAll(t.Context(), []string{"a.test:8080", "b.test"}, own)
+	if !slices.Equal(got[0].Addrs, addrs("10.0.0.2")) || !slices.Equal(got[1].Addrs, addrs("10.0.0.2")) {
+		t.Errorf("with own rules: %+v", got)
+	}
+	got = r.ResolveAll(t.Context(), []string{"a.test:8080", "b.test"}, nil)
+	if !slices.Equal(got[0].Addrs, addrs("10.0.0.1")) || !slices.Equal(got[1].Addrs, addrs("192.0.2.1")) {
+		t.Errorf("without: %+v: a rule of one asker must not reach another", got)
+	}
 }

@@ -1,9 +1,10 @@
 // Package static holds the addresses that people give by hand in place of DNS:
 // the `--resolve HOST:ADDR` of the command line and of job specs.
 //
-// A rule names a host, a host at one port, or `*` for every host (IP literals
-// included: with `*` nothing leaves for an address that was not given). The
-// most exact rule wins: host and port, host, any host at the port, any host.
+// A rule names a host, or `*` for every host (IP literals included: with `*`
+// nothing leaves for an address that was not given). A host's own rule wins
+// over `*`. Ports are read, as curl's rules have one, and dropped: the ring
+// keeps addresses by host name, so a rule holds for all ports of its host.
 package static
 
 import (
@@ -21,8 +22,6 @@ const Wildcard = "*"
 type Rule struct {
 	// Host is lower case, without a trailing dot, or Wildcard.
 	Host string
-	// Port limits the rule to one port; 0 is any.
-	Port uint16
 	// Addrs are the addresses, at least one.
 	Addrs []netip.Addr
 }
@@ -49,7 +48,6 @@ func Parse(text string) (Rule, error) {
 		if addrs, err = parseAddrs(list); err != nil {
 			return Rule{}, fmt.Errorf("resolve rule %q: %w; want HOST:PORT:ADDR", text, err)
 		}
-		rule.Port = uint16(port)
 	}
 	rule.Addrs = addrs
 	return rule, nil
@@ -72,15 +70,10 @@ func parseAddrs(list string) ([]netip.Addr, error) {
 	return addrs, nil
 }
 
-type key struct {
-	host string
-	port uint16
-}
-
 // Table is a set of rules. The zero value and nil have none. It is immutable
 // once made and safe for concurrent use.
 type Table struct {
-	rules map[key][]netip.Addr
+	rules map[string][]netip.Addr
 }
 
 // ParseAll parses every text and makes a table; the first bad one is the error.
@@ -96,37 +89,33 @@ func ParseAll(texts []string) (*Table, error) {
 	return New(rules...), nil
 }
 
-// New makes a table; the addresses of rules for the same host and port add up.
+// New makes a table; the addresses of rules for the same host add up.
 func New(rules ...Rule) *Table {
-	t := &Table{rules: make(map[key][]netip.Addr, len(rules))}
+	t := &Table{rules: make(map[string][]netip.Addr, len(rules))}
 	for _, r := range rules {
-		k := key{normal(r.Host), r.Port}
+		host := normal(r.Host)
 		for _, a := range r.Addrs {
-			if !slices.Contains(t.rules[k], a) {
-				t.rules[k] = append(t.rules[k], a)
+			if !slices.Contains(t.rules[host], a) {
+				t.rules[host] = append(t.rules[host], a)
 			}
 		}
 	}
 	return t
 }
 
-// Match returns the addresses of the most exact rule for host at port, or nil.
-// The host is lower case without a trailing dot; a port of 0 means that it is
-// not known, and matches only the rules for any port. The result is shared:
-// read it only.
-func (t *Table) Match(host string, port uint16) []netip.Addr {
+// Match returns the addresses of the rule for host, or nil. The host is lower
+// case, without port and trailing dot. The result is shared: read it only.
+func (t *Table) Match(host string) []netip.Addr {
 	if t == nil || len(t.rules) == 0 {
 		return nil
 	}
-	for _, k := range [...]key{{host, port}, {host, 0}, {Wildcard, port}, {Wildcard, 0}} {
-		if addrs := t.rules[k]; addrs != nil {
-			return addrs
-		}
+	if addrs := t.rules[host]; addrs != nil {
+		return addrs
 	}
-	return nil
+	return t.rules[Wildcard]
 }
 
-// Len is the number of different hosts and ports that have a rule.
+// Len is the number of different hosts that have a rule.
 func (t *Table) Len() int {
 	if t == nil {
 		return 0

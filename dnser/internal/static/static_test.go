@@ -8,17 +8,17 @@ import (
 
 func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
-		"example.org:192.0.2.1":             "{example.org 0 [192.0.2.1]}",
-		"Example.ORG.:192.0.2.1":            "{example.org 0 [192.0.2.1]}",
-		"example.org:8080:192.0.2.1":        "{example.org 8080 [192.0.2.1]}",
-		"*:127.0.0.1":                       "{* 0 [127.0.0.1]}",
-		"*:443:127.0.0.1":                   "{* 443 [127.0.0.1]}",
-		"example.org:::1":                   "{example.org 0 [::1]}",
-		"example.org:[2001:db8::1]":         "{example.org 0 [2001:db8::1]}",
-		"example.org:80:[2001:db8::1]":      "{example.org 80 [2001:db8::1]}",
-		"example.org:192.0.2.1,[::1]":       "{example.org 0 [192.0.2.1 ::1]}",
-		"example.org:::ffff:192.0.2.1":      "{example.org 0 [192.0.2.1]}",
-		"example.org:80:192.0.2.1,10.0.0.1": "{example.org 80 [192.0.2.1 10.0.0.1]}",
+		"example.org:192.0.2.1":             "{example.org [192.0.2.1]}",
+		"Example.ORG.:192.0.2.1":            "{example.org [192.0.2.1]}",
+		"example.org:8080:192.0.2.1":        "{example.org [192.0.2.1]}",
+		"*:127.0.0.1":                       "{* [127.0.0.1]}",
+		"*:443:127.0.0.1":                   "{* [127.0.0.1]}",
+		"example.org:::1":                   "{example.org [::1]}",
+		"example.org:[2001:db8::1]":         "{example.org [2001:db8::1]}",
+		"example.org:80:[2001:db8::1]":      "{example.org [2001:db8::1]}",
+		"example.org:192.0.2.1,[::1]":       "{example.org [192.0.2.1 ::1]}",
+		"example.org:::ffff:192.0.2.1":      "{example.org [192.0.2.1]}",
+		"example.org:80:192.0.2.1,10.0.0.1": "{example.org [192.0.2.1 10.0.0.1]}",
 	} {
 		r, err := Parse(text)
 		if got := fmt.Sprint(r); err != nil || got != want {
@@ -38,31 +38,25 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestMostExactRuleWins(t *testing.T) {
-	table, err := ParseAll([]string{
-		"*:10.0.0.4", "*:8080:10.0.0.3", "a.test:10.0.0.2", "a.test:8080:10.0.0.1", "a.test:8080:10.0.0.1", "a.test:8080:10.0.0.9",
-	})
+func TestOwnRuleWins(t *testing.T) {
+	table, err := ParseAll([]string{"*:10.0.0.4", "a.test:10.0.0.2", "A.test:8080:10.0.0.1", "a.test:10.0.0.1"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct {
-		host string
-		port uint16
-		want string
-	}{
-		{"a.test", 8080, "[10.0.0.1 10.0.0.9]"},
-		{"a.test", 80, "[10.0.0.2]"},
-		{"a.test", 0, "[10.0.0.2]"},
-		{"b.test", 8080, "[10.0.0.3]"},
-		{"b.test", 0, "[10.0.0.4]"},
-		{"192.0.2.1", 0, "[10.0.0.4]"},
+	for host, want := range map[string]string{
+		"a.test":    "[10.0.0.2 10.0.0.1]",
+		"b.test":    "[10.0.0.4]",
+		"192.0.2.1": "[10.0.0.4]",
 	} {
-		if got := fmt.Sprint(table.Match(c.host, c.port)); got != c.want {
-			t.Errorf("Match(%s, %d) = %s, want %s", c.host, c.port, got, c.want)
+		if got := fmt.Sprint(table.Match(host)); got != want {
+			t.Errorf("Match(%s) = %s, want %s", host, got, want)
 		}
 	}
+	if _, err := ParseAll([]string{"a.test:10.0.0.1", "nonsense"}); err == nil {
+		t.Error("a bad rule among good ones is no error")
+	}
 	var none *Table
-	if none.Match("a.test", 0) != nil || (&Table{}).Match("a.test", 0) != nil {
+	if none.Match("a.test") != nil || (&Table{}).Match("a.test") != nil || none.Len() != 0 {
 		t.Error("an empty table matches")
 	}
 }
