@@ -94,7 +94,8 @@ func BenchmarkFetch(b *testing.B) {
 		e := engine(b, config())
 		req := request(b, s, "")
 		req.Target = target
-		req.Deadline = time.Now().Add(time.Hour)
+		end := time.Now().Add(time.Hour)
+		req.Until = func() time.Time { return end }
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		var sink release

@@ -4,14 +4,16 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"lycosa.dev/internal/netpolicy"
 )
 
-// Config sets the engine's identity and limits. Start from Default.
-type Config struct {
+// Settings are what one exchange needs to be told: who asks, and within which
+// limits. Start from Default.
+type Settings struct {
 	// UserAgent is sent with every request.
 	UserAgent string
 	// From is the operator's mail address, sent as From; empty: not sent.
@@ -22,6 +24,8 @@ type Config struct {
 	AcceptEncoding string
 	// AcceptLanguage is sent as Accept-Language; empty: not sent.
 	AcceptLanguage string
+	// Headers are further header lines, "Name: value"; see CheckHeader.
+	Headers []string
 
 	// ConnectTimeout bounds connecting, over all addresses together.
 	ConnectTimeout time.Duration
@@ -39,12 +43,22 @@ type Config struct {
 	MinRateBytes int64
 	// MinRateGrace is how long a body may be slower than MinRateBytes.
 	MinRateGrace time.Duration
-
-	// MaxHeadBytes bounds a response's header block.
-	MaxHeadBytes int
 	// MaxBodyBytes bounds a body, counted on the wire; a longer one is cut.
 	MaxBodyBytes int64
 
+	// Policy says which addresses may be connected to.
+	Policy netpolicy.Policy
+	// Verify says what happens when a certificate is not valid.
+	Verify Verify
+}
+
+// Config sets up an engine. Start from Default.
+type Config struct {
+	// Settings are for requests that bring none of their own.
+	Settings
+
+	// MaxHeadBytes bounds a response's header block.
+	MaxHeadBytes int
 	// KeepAlive is how long a connection is kept without use; 0: connections
 	// are not kept.
 	KeepAlive time.Duration
@@ -54,10 +68,6 @@ type Config struct {
 	// MaxIdlePerHost bounds the connections kept to one host's address.
 	MaxIdlePerHost int
 
-	// Policy says which addresses may be connected to.
-	Policy netpolicy.Policy
-	// Verify says what happens when a certificate is not valid.
-	Verify Verify
 	// RootCAs are the authorities trusted; nil: the system's.
 	RootCAs *x509.CertPool
 	// AcceptHTTP09 takes a response without a status line on the scheme's
@@ -81,64 +91,106 @@ const (
 // is to be set by the caller.
 func Default() Config {
 	return Config{
-		UserAgent:        "Lycosa",
-		Accept:           "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
-		AcceptEncoding:   "gzip, deflate, br, zstd",
-		ConnectTimeout:   15 * time.Second,
-		TLSTimeout:       15 * time.Second,
-		FirstByteTimeout: 60 * time.Second,
-		IdleTimeout:      30 * time.Second,
-		TotalTimeout:     10 * time.Minute,
-		MinRateBytes:     64,
-		MinRateGrace:     30 * time.Second,
-		MaxHeadBytes:     256 << 10,
-		MaxBodyBytes:     1 << 30,
-		KeepAlive:        75 * time.Second,
-		MaxIdle:          1024,
-		MaxIdlePerHost:   8,
-		Verify:           VerifyStrict,
+		Settings: Settings{
+			UserAgent:        "Lycosa",
+			Accept:           "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
+			AcceptEncoding:   "gzip, deflate, br, zstd",
+			ConnectTimeout:   10 * time.Second,
+			TLSTimeout:       10 * time.Second,
+			FirstByteTimeout: 30 * time.Second,
+			IdleTimeout:      30 * time.Second,
+			TotalTimeout:     20 * time.Minute,
+			MinRateBytes:     64,
+			MinRateGrace:     30 * time.Second,
+			MaxBodyBytes:     100 << 20,
+			Verify:           VerifyStrict,
+		},
+		MaxHeadBytes:   256 << 10,
+		KeepAlive:      75 * time.Second,
+		MaxIdle:        1024,
+		MaxIdlePerHost: 8,
 	}
 }
 
-// Validate returns all that is wrong with the settings.
-func (c *Config) Validate() error {
+// Validate returns all that is wrong with the settings of one exchange.
+func (s *Settings) Validate() error {
 	var errs []error
 	for _, d := range []struct {
 		name string
 		d    time.Duration
 	}{
-		{"connect_timeout", c.ConnectTimeout}, {"tls_timeout", c.TLSTimeout},
-		{"first_byte_timeout", c.FirstByteTimeout}, {"idle_timeout", c.IdleTimeout}, {"total_timeout", c.TotalTimeout},
+		{"connect_timeout", s.ConnectTimeout},
+		{"tls_timeout", s.TLSTimeout},
+		{"first_byte_timeout", s.FirstByteTimeout},
+		{"idle_timeout", s.IdleTimeout},
+		{"total_timeout", s.TotalTimeout},
 	} {
 		if d.d <= 0 {
-			errs = append(errs, fmt.Errorf("%s: %v; want a duration above 0", d.name, d.d))
+			errs = append(errs, fmt.Errorf("%s: must be above 0, is %v", d.name, d.d))
 		}
 	}
-	if c.KeepAlive < 0 || c.MinRateGrace < 0 || c.MinRateBytes < 0 {
-		errs = append(errs, errors.New("keep_alive, min_rate_grace, min_rate_bytes: want 0 or more"))
+	if s.MinRateGrace < 0 || s.MinRateBytes < 0 {
+		errs = append(errs, errors.New("min_rate_grace, min_rate_bytes: must be 0 or more"))
 	}
-	if c.MaxHeadBytes < 1<<10 || c.MaxHeadBytes > 16<<20 {
-		errs = append(errs, fmt.Errorf("max_head_bytes: %d; want 1 KiB to 16 MiB", c.MaxHeadBytes))
+	if s.MaxBodyBytes < 1 {
+		errs = append(errs, fmt.Errorf("max_body_bytes: must be 1 or more, is %d", s.MaxBodyBytes))
 	}
-	if c.MaxBodyBytes < 1 {
-		errs = append(errs, fmt.Errorf("max_body_bytes: %d; want 1 or more", c.MaxBodyBytes))
-	}
-	if c.MaxIdle < 0 || c.MaxIdlePerHost < 0 {
-		errs = append(errs, errors.New("max_idle, max_idle_per_host: want 0 or more"))
-	}
-	if c.Verify != VerifyStrict && c.Verify != VerifyRecord {
-		errs = append(errs, fmt.Errorf("verify: %q; want strict or record", c.Verify))
+	if s.Verify != VerifyStrict && s.Verify != VerifyRecord {
+		errs = append(errs, fmt.Errorf("verify: must be strict or record, is %q", s.Verify))
 	}
 	for _, h := range []struct{ name, v string }{
-		{"user_agent", c.UserAgent}, {"from", c.From}, {"accept", c.Accept},
-		{"accept_encoding", c.AcceptEncoding}, {"accept_language", c.AcceptLanguage},
+		{"user_agent", s.UserAgent},
+		{"from", s.From},
+		{"accept", s.Accept},
+		{"accept_encoding", s.AcceptEncoding},
+		{"accept_language", s.AcceptLanguage},
 	} {
-		if strings.ContainsFunc(h.v, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			errs = append(errs, fmt.Errorf("%s: %q holds control characters; want one line of text", h.name, h.v))
+		if strings.ContainsFunc(h.v, isControl) {
+			errs = append(errs, fmt.Errorf("%s: must be one line of text, %q holds control characters", h.name, h.v))
 		}
 	}
-	if strings.TrimSpace(c.UserAgent) == "" {
-		errs = append(errs, errors.New("user_agent: empty; want a name that site owners can look up"))
+	if strings.TrimSpace(s.UserAgent) == "" {
+		errs = append(errs, errors.New("user_agent: is empty; give a name that site owners can look up"))
+	}
+	for _, h := range s.Headers {
+		if err := CheckHeader(h); err != nil {
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
 }
+
+// Validate returns all that is wrong with the configuration.
+func (c *Config) Validate() error {
+	errs := []error{c.Settings.Validate()}
+	if c.MaxHeadBytes < 1<<10 || c.MaxHeadBytes > 16<<20 {
+		errs = append(errs, fmt.Errorf("max_head_bytes: must be 1 KiB to 16 MiB, is %d", c.MaxHeadBytes))
+	}
+	if c.KeepAlive < 0 || c.MaxIdle < 0 || c.MaxIdlePerHost < 0 {
+		errs = append(errs, errors.New("keep_alive, max_idle, max_idle_per_host: must be 0 or more"))
+	}
+	return errors.Join(errs...)
+}
+
+// ownHeaders are the header lines that the engine makes, or that would change
+// how a message is framed or where a connection leads.
+var ownHeaders = []string{
+	"host", "connection", "keep-alive", "content-length", "transfer-encoding", "upgrade", "te", "trailer", "expect",
+	"if-none-match", "if-modified-since", "user-agent", "accept-encoding", "proxy-connection", "range",
+}
+
+// CheckHeader says why a line "Name: value" cannot be sent with a request.
+func CheckHeader(line string) error {
+	name, _, ok := strings.Cut(line, ":")
+	if !ok || name == "" || strings.ContainsFunc(line, isControl) || strings.ContainsFunc(name, func(r rune) bool {
+		return r <= ' ' || r > '~' || strings.ContainsRune("\"(),/;<=>?@[\\]{}", r)
+	}) {
+		return fmt.Errorf("headers: %q must be one line \"Name: value\"", line)
+	}
+	if slices.Contains(ownHeaders, strings.ToLower(name)) {
+		return fmt.Errorf("headers: %q is set by the downloader itself", name)
+	}
+	return nil
+}
+
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }

@@ -14,6 +14,7 @@ import (
 // host and address it was opened for.
 type connKey struct {
 	tls  bool
+	lax  bool   // the certificate was not insisted on
 	host string // Authority, so that no request reaches another virtual host's session
 	addr netip.AddrPort
 }

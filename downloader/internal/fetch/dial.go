@@ -10,20 +10,36 @@ import (
 	"time"
 )
 
-// dialer opens connections to addresses that the policy allows.
+// dialer opens connections.
 type dialer struct {
-	cfg *Config
-	net net.Dialer
-	tls *tls.Config
+	roots       *x509.CertPool
+	strict, lax *tls.Config
 }
 
-func newDialer(cfg *Config) *dialer {
-	d := &dialer{cfg: cfg}
-	d.net = net.Dialer{
+func newDialer(roots *x509.CertPool) *dialer {
+	strict := &tls.Config{
+		NextProtos:         []string{"http/1.1"},
+		RootCAs:            roots,
+		ClientSessionCache: tls.NewLRUClientSessionCache(1024),
+		MinVersion:         tls.VersionTLS12,
+	}
+	lax := strict.Clone()
+	lax.ClientSessionCache = tls.NewLRUClientSessionCache(1024)
+	lax.InsecureSkipVerify = true
+	lax.MinVersion = tls.VersionTLS10
+	return &dialer{roots: roots, strict: strict, lax: lax}
+}
+
+// connect opens a TCP connection to the first of the request's addresses that
+// takes one, within the time for connecting. Each address gets its share of
+// what is left of that time.
+func (d *dialer) connect(ctx context.Context, x *exchange) (net.Conn, netip.AddrPort, *failure) {
+	addrs := x.req.Addresses
+	deadline := x.sooner(time.Now().Add(x.set.ConnectTimeout))
+	nd := net.Dialer{
 		// Kept connections are probed before they are used; the system's own
 		// keep-alive would add packets and four system calls a connection.
-		KeepAliveConfig: net.KeepAliveConfig{Enable: false},
-		KeepAlive:       -1,
+		KeepAlive: -1,
 		// The address really connected to is checked once more, whatever led
 		// here.
 		Control: func(_, address string, _ syscall.RawConn) error {
@@ -31,32 +47,16 @@ func newDialer(cfg *Config) *dialer {
 			if err != nil {
 				return err
 			}
-			return cfg.Policy.Check(ap.Addr())
+			return x.set.Policy.Check(ap.Addr())
 		},
 	}
-	d.tls = &tls.Config{
-		NextProtos:         []string{"http/1.1"},
-		RootCAs:            cfg.RootCAs,
-		ClientSessionCache: tls.NewLRUClientSessionCache(1024),
-		MinVersion:         tls.VersionTLS12,
-	}
-	if cfg.Verify == VerifyRecord {
-		d.tls.InsecureSkipVerify = true
-		d.tls.MinVersion = tls.VersionTLS10
-	}
-	return d
-}
-
-// connect opens a TCP connection to the first of addrs that takes one, within
-// the time left until deadline. Each address gets its share of that time.
-func (d *dialer) connect(ctx context.Context, t *Target, addrs []netip.Addr, deadline time.Time) (*conn, netip.AddrPort, *failure) {
 	var (
 		last netip.AddrPort
 		fail *failure
 	)
 	for i, a := range addrs {
-		last = netip.AddrPortFrom(a, t.Port)
-		if err := d.cfg.Policy.Check(a); err != nil {
+		last = netip.AddrPortFrom(a, x.req.Target.Port)
+		if err := x.set.Policy.Check(a); err != nil {
 			if fail == nil {
 				fail = connectFailure(err)
 			}
@@ -69,10 +69,10 @@ func (d *dialer) connect(ctx context.Context, t *Target, addrs []netip.Addr, dea
 		}
 		until := now.Add(left / time.Duration(len(addrs)-i))
 		dctx, cancel := context.WithDeadline(ctx, until)
-		tcp, err := d.net.DialContext(dctx, "tcp", last.String())
+		tcp, err := nd.DialContext(dctx, "tcp", last.String())
 		cancel()
 		if err == nil {
-			return newConn(tcp, connKey{tls: t.TLS, host: t.Authority, addr: last}), last, nil
+			return tcp, last, nil
 		}
 		if ctx.Err() != nil {
 			return nil, last, &failure{ClassNotStarted, "cancelled", "given up while connecting"}
@@ -88,17 +88,19 @@ func (d *dialer) connect(ctx context.Context, t *Target, addrs []netip.Addr, dea
 }
 
 // secure makes the TLS handshake on c. The connection's deadline is set.
-func (d *dialer) secure(c *conn, t *Target) *failure {
-	cfg := d.tls.Clone()
-	cfg.ServerName = t.serverName()
-	if d.cfg.Verify == VerifyRecord {
+func (d *dialer) secure(c *conn, t *Target, v Verify) *failure {
+	cfg := d.strict.Clone()
+	name := t.serverName()
+	if v == VerifyRecord {
+		cfg = d.lax.Clone()
 		cfg.VerifyConnection = func(cs tls.ConnectionState) error {
-			if err := verify(&cs, cfg.ServerName, d.cfg.RootCAs); err != nil {
+			if err := verify(&cs, name, d.roots); err != nil {
 				c.certError = certWords(err)
 			}
 			return nil
 		}
 	}
+	cfg.ServerName = name
 	tc := tls.Client(c.tcp, cfg)
 	if err := tc.Handshake(); err != nil {
 		return tlsFailure(err)

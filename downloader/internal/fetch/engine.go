@@ -36,7 +36,7 @@ func New(cfg Config) (*Engine, error) {
 		return nil, fmt.Errorf("fetch settings: %w", err)
 	}
 	e := &Engine{cfg: cfg, pool: newPool(cfg.MaxIdle, cfg.MaxIdlePerHost)}
-	e.dialer = newDialer(&e.cfg)
+	e.dialer = newDialer(cfg.RootCAs)
 	return e, nil
 }
 
@@ -73,9 +73,12 @@ func (e *Engine) Stats() Stats {
 func (e *Engine) Fetch(ctx context.Context, req *Request, sink Sink) (res Result) {
 	e.counts.active.Add(1)
 	defer e.counts.active.Add(-1)
-	x := exchange{engine: e, cfg: &e.cfg, req: req, sink: sink, res: &res, begun: time.Now()}
+	x := exchange{engine: e, cfg: &e.cfg, set: req.Settings, req: req, sink: sink, res: &res, begun: time.Now()}
+	if x.set == nil {
+		x.set = &e.cfg.Settings
+	}
 	res.Started = x.begun
-	x.total = x.begun.Add(e.cfg.TotalTimeout)
+	x.total = x.begun.Add(x.set.TotalTimeout)
 	if fail := x.run(ctx); fail != nil {
 		fail.into(&res)
 	}
@@ -92,6 +95,9 @@ func (x *exchange) run(ctx context.Context) *failure {
 		return f
 	}
 	if f := x.connection(ctx); f != nil {
+		if over := x.permitted(ctx); over != nil {
+			return over // it was the permission that ended, not the server's time
+		}
 		return f
 	}
 	stop := x.watch(ctx)
@@ -117,7 +123,7 @@ func (x *exchange) permitted(ctx context.Context) *failure {
 		return &failure{ClassNotStarted, "cancelled", "given up before the request was written"}
 	case x.req.Wanted != nil && !x.req.Wanted():
 		return &failure{ClassNotStarted, "cancelled", "taken back before the request was written"}
-	case !x.req.Deadline.IsZero() && !time.Now().Before(x.req.Deadline):
+	case x.req.Until != nil && !time.Now().Before(x.req.Until()):
 		return &failure{ClassNotStarted, "lease-expired", "the lease ran out before the request was written"}
 	}
 	return nil
@@ -128,10 +134,10 @@ func (x *exchange) permitted(ctx context.Context) *failure {
 func (x *exchange) connection(ctx context.Context) *failure {
 	t := &x.req.Target
 	for _, a := range x.req.Addresses {
-		if x.cfg.Policy.Check(a) != nil {
+		if x.set.Policy.Check(a) != nil {
 			continue
 		}
-		key := connKey{tls: t.TLS, host: t.Authority, addr: netip.AddrPortFrom(a, t.Port)}
+		key := x.key(netip.AddrPortFrom(a, t.Port))
 		if c := x.engine.pool.take(key, x.begun); c != nil {
 			x.conn, x.res.Reused, x.res.Address = c, true, key.addr
 			x.engine.counts.reuses.Add(1)
@@ -140,19 +146,20 @@ func (x *exchange) connection(ctx context.Context) *failure {
 		}
 	}
 	start := time.Now()
-	c, last, f := x.engine.dialer.connect(ctx, t, x.req.Addresses, x.sooner(start.Add(x.cfg.ConnectTimeout)))
+	conn, last, f := x.engine.dialer.connect(ctx, x)
 	x.res.Address = last
 	x.res.Timings.Connect = time.Since(start)
 	if f != nil {
 		return f
 	}
 	x.engine.counts.dials.Add(1)
+	c := newConn(conn, x.key(last))
 	x.conn = c
 	if t.TLS {
 		start = time.Now()
-		_ = c.SetDeadline(x.sooner(start.Add(x.cfg.TLSTimeout)))
+		_ = c.SetDeadline(x.sooner(start.Add(x.set.TLSTimeout)))
 		stop := x.watch(ctx)
-		f = x.engine.dialer.secure(c, t)
+		f = x.engine.dialer.secure(c, t, x.set.Verify)
 		stopped := stop == nil || stop()
 		x.res.Timings.TLS = time.Since(start)
 		if f == nil && !stopped {
@@ -168,6 +175,13 @@ func (x *exchange) connection(ctx context.Context) *failure {
 	}
 	x.described()
 	return nil
+}
+
+// key is what a connection to addr may be used again for. A session whose
+// certificate was not insisted on serves only requests that do not insist.
+func (x *exchange) key(addr netip.AddrPort) connKey {
+	t := &x.req.Target
+	return connKey{tls: t.TLS, lax: t.TLS && x.set.Verify == VerifyRecord, host: t.Authority, addr: addr}
 }
 
 // watch spoils the connection's deadline when ctx ends, which wakes whoever

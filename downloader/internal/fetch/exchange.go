@@ -21,6 +21,7 @@ const (
 type exchange struct {
 	engine *Engine
 	cfg    *Config
+	set    *Settings
 	req    *Request
 	sink   Sink
 	res    *Result
@@ -44,8 +45,10 @@ func (x *exchange) sooner(t time.Time) time.Time {
 	if x.total.Before(t) {
 		t = x.total
 	}
-	if d := x.req.Deadline; !d.IsZero() && d.Before(t) {
-		t = d
+	if x.req.Until != nil {
+		if d := x.req.Until(); d.Before(t) {
+			t = d
+		}
 	}
 	return t
 }
@@ -55,22 +58,30 @@ func (x *exchange) sooner(t time.Time) time.Time {
 func (x *exchange) arm(phase string, now time.Time, d time.Duration) {
 	until := now.Add(d)
 	x.phase = phase
-	if phase == "idle" && x.cfg.MinRateBytes > 0 {
-		need := time.Duration(float64(x.res.BodyBytes) / float64(x.cfg.MinRateBytes) * float64(time.Second))
-		if at := x.rateAt.Add(max(x.cfg.MinRateGrace, need)); at.Before(until) {
+	if phase == "idle" && x.set.MinRateBytes > 0 {
+		need := time.Duration(float64(x.res.BodyBytes) / float64(x.set.MinRateBytes) * float64(time.Second))
+		if at := x.rateAt.Add(max(x.set.MinRateGrace, need)); at.Before(until) {
 			until, x.phase = at, "rate"
 		}
 	}
 	if x.total.Before(until) {
 		until, x.phase = x.total, "total"
 	}
-	if at := x.req.Deadline; !at.IsZero() && at.Before(until) {
-		until, x.phase = at, "lease"
+	if x.req.Until != nil {
+		if at := x.req.Until(); at.Before(until) {
+			until, x.phase = at, "lease"
+		}
 	}
 	_ = x.conn.SetDeadline(until)
 	if x.broken.Load() { // else the watcher's deadline would be lost
 		_ = x.conn.tcp.SetDeadline(time.Unix(1, 0))
 	}
+}
+
+// renewed tells whether err only means that the lease would have run out, while
+// it has been renewed since.
+func (x *exchange) renewed(err error) bool {
+	return x.phase == "lease" && isTimeout(err) && !x.broken.Load() && time.Now().Before(x.req.Until())
 }
 
 // described puts the connection's facts into the result.
@@ -85,13 +96,13 @@ func (x *exchange) described() {
 // connection can take another request.
 func (x *exchange) exchange(ctx context.Context) (keep bool, f *failure) {
 	small := bufpool.GetSmall()
-	request := x.cfg.append(small.B[:0], x.req)
+	request := x.set.append(small.B[:0], x.req, x.cfg.KeepAlive > 0)
 	if f := x.permitted(ctx); f != nil {
 		small.Release()
 		return true, f // nothing was written: the connection is as good as before
 	}
 	now := time.Now()
-	x.arm("first-byte", now, x.cfg.FirstByteTimeout)
+	x.arm("first-byte", now, x.set.FirstByteTimeout)
 	n, err := x.conn.Write(request)
 	x.res.SentBytes, x.res.Written = int64(n), n > 0
 	if err != nil {
@@ -100,6 +111,10 @@ func (x *exchange) exchange(ctx context.Context) (keep bool, f *failure) {
 	}
 	x.wrote = time.Now()
 	buf, n, err := x.conn.readFirst()
+	for n == 0 && x.renewed(err) {
+		x.arm("first-byte", x.wrote, x.set.FirstByteTimeout)
+		buf, n, err = x.conn.readFirst()
+	}
 	if n == 0 {
 		small.Release()
 		return false, x.noResponse(err)
@@ -166,21 +181,22 @@ func (x *exchange) noResponse(err error) *failure {
 }
 
 func (x *exchange) timeout(what string) *failure {
+	if x.phase == "lease" {
+		return &failure{ClassCancelled, "lease-expired", "the lease ran out during the fetch"}
+	}
 	return &failure{ClassTimeout, "timeout-" + x.phase, what + " within " + x.limitWords()}
 }
 
 func (x *exchange) limitWords() string {
 	switch x.phase {
 	case "first-byte":
-		return x.cfg.FirstByteTimeout.String()
+		return x.set.FirstByteTimeout.String()
 	case "head", "idle":
-		return x.cfg.IdleTimeout.String() + " of silence"
+		return x.set.IdleTimeout.String() + " of silence"
 	case "rate":
-		return fmt.Sprintf("the least rate of %d bytes a second", x.cfg.MinRateBytes)
-	case "lease":
-		return "the lease's time"
+		return fmt.Sprintf("the least rate of %d bytes a second", x.set.MinRateBytes)
 	}
-	return x.cfg.TotalTimeout.String() + " in all"
+	return x.set.TotalTimeout.String() + " in all"
 }
 
 // readFailure is for errors of a connection that have no class of their own.
@@ -247,11 +263,11 @@ func (x *exchange) readHead(in *input) *failure {
 			return x.headTooLarge()
 		}
 		in.room()
-		x.arm("head", time.Now(), x.cfg.IdleTimeout)
+		x.arm("head", time.Now(), x.set.IdleTimeout)
 		n, err := x.conn.Read(in.mem[in.end:])
 		in.end += n
 		x.res.ReceivedBytes += int64(n)
-		if n > 0 || err == nil {
+		if n > 0 || err == nil || x.renewed(err) {
 			continue
 		}
 		switch {

@@ -358,7 +358,10 @@ func TestTimeLimits(t *testing.T) {
 		"total in head": {func(c *fetch.Config, _ *fetch.Request) { c.TotalTimeout = short }, func(p *peer) { p.say("HTTP/1.1 200 OK\r\nA: "); drip(p) }, fetch.ClassTimeout, "timeout-total"},
 		"total in body": {func(c *fetch.Config, _ *fetch.Request) { c.TotalTimeout = short }, func(p *peer) { p.say("HTTP/1.1 200 OK\r\n\r\nx"); drip(p) }, fetch.ClassResponse, "timeout-total"},
 		"rate":          {func(c *fetch.Config, _ *fetch.Request) { c.MinRateBytes, c.MinRateGrace = 1<<20, short }, func(p *peer) { p.say("HTTP/1.1 200 OK\r\n\r\nx"); drip(p) }, fetch.ClassResponse, "timeout-rate"},
-		"lease":         {func(_ *fetch.Config, r *fetch.Request) { r.Deadline = time.Now().Add(short) }, func(p *peer) { p.say("HTTP/1.1 200 OK\r\n\r\nx"); drip(p) }, fetch.ClassResponse, "timeout-lease"},
+		"lease": {func(_ *fetch.Config, r *fetch.Request) {
+			at := time.Now().Add(short)
+			r.Until = func() time.Time { return at }
+		}, func(p *peer) { p.say("HTTP/1.1 200 OK\r\n\r\nx"); drip(p) }, fetch.ClassCancelled, "lease-expired"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -383,6 +386,28 @@ func TestTimeLimits(t *testing.T) {
 				t.Error("the connection is kept")
 			}
 		})
+	}
+}
+
+// A lease that is renewed while the server is slow does not end the fetch.
+func TestRenewedLease(t *testing.T) {
+	s := serve(t, func(p *peer, _ int) {
+		p.request()
+		time.Sleep(150 * time.Millisecond)
+		p.say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n")
+		time.Sleep(150 * time.Millisecond)
+		p.say("\r\na")
+		time.Sleep(150 * time.Millisecond)
+		p.say("b")
+	})
+	req := request(t, s, "/")
+	begun := time.Now()
+	req.Until = func() time.Time { // renewed in steps of 60 ms
+		return begun.Add(time.Since(begun).Truncate(60*time.Millisecond) + 60*time.Millisecond)
+	}
+	var p page
+	if res := engine(t, config()).Fetch(context.Background(), req, &p); res.Class != fetch.ClassResponse || p.body != "ab" {
+		t.Errorf("%+v %q", res, p.body)
 	}
 }
 
@@ -454,7 +479,7 @@ func TestGivingUp(t *testing.T) {
 	if res := run(ended, nil); res.Class != fetch.ClassNotStarted || res.Code != "cancelled" {
 		t.Errorf("ended context: %+v", res)
 	}
-	if res := run(context.Background(), func(r *fetch.Request) { r.Deadline = time.Now() }); res.Class != fetch.ClassNotStarted || res.Code != "lease-expired" {
+	if res := run(context.Background(), func(r *fetch.Request) { now := time.Now(); r.Until = func() time.Time { return now } }); res.Class != fetch.ClassNotStarted || res.Code != "lease-expired" {
 		t.Errorf("expired: %+v", res)
 	}
 	n := 0

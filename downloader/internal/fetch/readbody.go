@@ -12,7 +12,7 @@ import (
 func (x *exchange) readBody(in *input) (reusable bool, f *failure) {
 	x.body = wire.NewBody(&x.head)
 	x.rateAt = x.first
-	x.limit = x.cfg.MaxBodyBytes
+	x.limit = x.set.MaxBodyBytes
 	byAllowance := false
 	if a := x.req.ByteAllowance; a > 0 {
 		if a -= int64(in.body - in.start); a < x.limit {
@@ -53,7 +53,7 @@ func (x *exchange) readBody(in *input) (reusable bool, f *failure) {
 			mem = x.memory()
 			from, scanned, end = 0, 0, 0
 		}
-		x.arm("idle", time.Now(), x.cfg.IdleTimeout)
+		x.arm("idle", time.Now(), x.set.IdleTimeout)
 		// One byte beyond the limit tells a body that is longer from one that
 		// ends there.
 		room := mem[end:]
@@ -63,10 +63,13 @@ func (x *exchange) readBody(in *input) (reusable bool, f *failure) {
 		m, err := x.conn.Read(room)
 		end += m
 		x.res.ReceivedBytes += int64(m)
-		if m == 0 && err != nil {
+		if m == 0 && err != nil && !x.renewed(err) {
 			x.ended(err)
 			break
 		}
+	}
+	if x.res.Truncated == TruncatedTime && x.phase == "lease" && !x.broken.Load() {
+		return false, x.timeout("")
 	}
 	if x.broken.Load() && !x.body.Done() {
 		return false, &failure{ClassCancelled, "cancelled", "broken off on our side"}

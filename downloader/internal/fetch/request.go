@@ -81,9 +81,12 @@ type Request struct {
 	Addresses []netip.Addr
 	// ETag and LastModified make the request conditional; empty: not sent.
 	ETag, LastModified string
-	// Deadline is when the permission ends, with a monotonic reading; nothing
-	// is dialled or written after it. The zero time is no deadline.
-	Deadline time.Time
+	// Settings are for this request; nil: the engine's.
+	Settings *Settings
+	// Until says until when the permission lasts, with a monotonic reading; it
+	// may grow while the exchange is under way. Nothing is dialled or written
+	// after it, and reading ends with it. nil: it does not end.
+	Until func() time.Time
 	// ByteAllowance bounds header block and body together on the wire; 0: no
 	// bound.
 	ByteAllowance int64
@@ -94,7 +97,7 @@ type Request struct {
 
 // append builds the request's bytes. Header order is fixed so that archives of
 // two runs compare.
-func (c *Config) append(b []byte, r *Request) []byte {
+func (c *Settings) append(b []byte, r *Request, keep bool) []byte {
 	b = append(b, "GET "...)
 	b = append(b, r.Target.Path...)
 	b = append(b, " HTTP/1.1\r\nHost: "...)
@@ -106,7 +109,10 @@ func (c *Config) append(b []byte, r *Request) []byte {
 	b = header(b, "Accept-Encoding", c.AcceptEncoding)
 	b = header(b, "If-None-Match", r.ETag)
 	b = header(b, "If-Modified-Since", r.LastModified)
-	if c.KeepAlive > 0 {
+	for _, line := range c.Headers {
+		b = append(append(b, "\r\n"...), line...)
+	}
+	if keep {
 		b = header(b, "Connection", "keep-alive")
 	} else {
 		b = header(b, "Connection", "close")
