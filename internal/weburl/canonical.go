@@ -4,20 +4,32 @@ import "unsafe"
 
 // ParseCanonical parses an absolute URL and returns its canonical form.
 func ParseCanonical(raw string) (URL, error) {
-	if s := trimControls(raw); s != "" && len(s) <= maxBytes {
-		var room [512]byte
-		if b, l, v := appendFast(room[:0], nil, readOnly(s)); v == done {
-			if string(b) == raw {
-				return l.url(raw), nil
-			}
-			return l.url(string(b)), nil
-		}
+	if u, ok := canonicalFast(readOnly(raw), raw); ok {
+		return u, nil
 	}
 	u, err := parse(raw, nil, nil)
 	if err != nil {
 		return URL{}, err
 	}
 	return u.Canonical(), nil
+}
+
+// canonicalFast is ParseCanonical where the one-pass reader is sure. If the
+// result equals same, it shares that string.
+func canonicalFast(raw []byte, same string) (URL, bool) {
+	s := trimControls(raw)
+	if len(s) == 0 || len(s) > maxBytes {
+		return URL{}, false
+	}
+	var room [512]byte
+	b, l, v := appendFast(room[:0], nil, s)
+	switch {
+	case v != done:
+		return URL{}, false
+	case string(b) == same:
+		return l.url(same), true
+	}
+	return l.url(string(b)), true
 }
 
 // Canonical returns the canonical form (package comment).

@@ -312,11 +312,11 @@ func appendPercent(buf []byte, s []byte, i int) ([]byte, int) {
 	if i+2 >= len(s) || !isHex(s[i+1]) || !isHex(s[i+2]) {
 		return append(buf, "%25"...), i + 1
 	}
-	if c := unhex[s[i+1]]<<4 | unhex[s[i+2]]; isUnreserved(c) {
+	c := unhex[s[i+1]]<<4 | unhex[s[i+2]]
+	if isUnreserved(c) {
 		return append(buf, c), i + 3
-	} else {
-		return appendEscape(buf, c), i + 3
 	}
+	return appendEscape(buf, c), i + 3
 }
 
 // highRun is the length of the non-ASCII run that s begins with, 0 if it is not

@@ -17,6 +17,9 @@ type Resolver struct {
 	buf   []byte
 }
 
+// keepBytes is the largest buffer a resolver keeps.
+const keepBytes = 64 << 10
+
 // NewResolver returns a resolver for the links of a page whose base URL is base.
 // A nil canonicalizer applies no rules.
 func NewResolver(base URL, c *Canonicalizer) *Resolver {
@@ -66,7 +69,9 @@ func (r *Resolver) Resolve(ref []byte) (URL, bool) {
 			base = &r.canon
 		}
 		b, l, v := appendFast(r.buf[:0], base, s)
-		r.buf = b
+		if cap(b) <= keepBytes {
+			r.buf = b
+		}
 		switch {
 		case len(s) > maxBytes || v == rejected:
 			return URL{}, false

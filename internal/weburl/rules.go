@@ -87,15 +87,29 @@ func (c *Canonicalizer) apply(u URL) URL {
 		if len(host) == len(u.Hostname()) && path == u.Path() && query == u.href[u.queryStart:] {
 			return u
 		}
-		next, err := ParseCanonical(u.href[:u.hostStart] + host + u.href[u.hostEnd:u.pathStart] + path + query)
-		if err != nil {
-			next, err = ParseCanonical(u.href[:u.pathStart] + path + query)
+		next, ok := respell(u, host, path, query)
+		if !ok {
+			next, ok = respell(u, u.Hostname(), path, query)
 		}
-		if err != nil || next == u {
+		if !ok || next == u {
 			return u
 		}
 		u = next
 	}
+}
+
+// respell is u, canonical, with other parts.
+func respell(u URL, host, path, query string) (URL, bool) {
+	var room [512]byte
+	b := append(room[:0], u.href[:u.hostStart]...)
+	b = append(b, host...)
+	b = append(b, u.href[u.hostEnd:u.pathStart]...)
+	b = append(append(b, path...), query...)
+	if next, ok := canonicalFast(b, u.href); ok {
+		return next, true
+	}
+	next, err := ParseCanonical(string(b))
+	return next, err == nil
 }
 
 func (c *Canonicalizer) host(h string) string {

@@ -93,6 +93,9 @@ func TestDialects(t *testing.T) {
 		}
 	}
 	t.Logf("compared: %v", ran)
+	if NewCanonicalizer(ArchiveRules()).Rules() != ArchiveRules() || (*Canonicalizer)(nil).Rules() != (Rules{}) {
+		t.Error("a canonicalizer does not give back its rules")
+	}
 	if len(ran) < 20 {
 		t.Errorf("only %d dialects were compared: %v", len(ran), ran)
 	}
