@@ -44,14 +44,15 @@ func keyed(v reflect.Value) []field {
 	t := v.Type()
 	for i := range t.NumField() {
 		f := t.Field(i)
-		if !f.IsExported() {
+		embedded := f.Anonymous && f.Type.Kind() == reflect.Struct
+		if !f.IsExported() && !embedded {
 			continue
 		}
 		name, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 		if name == "-" {
 			continue
 		}
-		if options == "inline" || f.Anonymous && name == "" && f.Type.Kind() == reflect.Struct {
+		if options == "inline" || embedded && name == "" {
 			list = append(list, keyed(v.Field(i))...)
 			continue
 		}

@@ -14,12 +14,13 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// maxAliasDepth bounds how deep aliases may refer to what holds aliases, and
-// maxNodes how many nodes a document may come to with its aliases followed: a
-// few lines of YAML can otherwise describe any amount of data.
+// maxAliases bounds how many aliases may stand directly for each other, maxDepth
+// the nesting, and maxAliased how many nodes are read through aliases: a few
+// lines of YAML can otherwise describe any amount of data.
 const (
-	maxAliasDepth = 8
-	maxNodes      = 1 << 20
+	maxAliases = 8
+	maxDepth   = 100
+	maxAliased = 10_000
 )
 
 // file reads a YAML document into root.
@@ -52,7 +53,8 @@ type decoder struct {
 	name    string
 	anchors map[string]ast.Node
 	depth   int
-	nodes   int
+	within  int // aliases that the node being read is in
+	aliased int // nodes read within aliases
 }
 
 func (d *decoder) pos(n ast.Node) Position {
@@ -79,9 +81,10 @@ func (d *decoder) syntaxError(err error) {
 	d.problems = append(d.problems, p)
 }
 
-// resolve follows anchors and aliases. It returns nil after reporting a problem.
-func (d *decoder) resolve(n ast.Node, path string) ast.Node {
-	for range maxAliasDepth {
+// resolve follows anchors and aliases; alias says that it met one. It returns
+// nil after reporting a problem.
+func (d *decoder) resolve(n ast.Node, path string) (resolved ast.Node, alias bool) {
+	for range maxAliases {
 		switch t := n.(type) {
 		case *ast.AnchorNode:
 			d.anchors[t.Name.GetToken().Value] = t.Value
@@ -91,34 +94,43 @@ func (d *decoder) resolve(n ast.Node, path string) ast.Node {
 			target, ok := d.anchors[name]
 			if !ok {
 				d.problem(n, path, "alias *%s has no anchor &%s before it", name, name)
-				return nil
+				return nil, true
 			}
-			n = target
+			n, alias = target, true
 		case *ast.TagNode:
 			d.problem(n, path, "YAML tags (%s) have no meaning here; remove it", t.Start.Value)
-			return nil
+			return nil, alias
 		default:
-			return n
+			return n, alias
 		}
 	}
 	d.problem(n, path, "aliases refer to each other too deeply")
-	return nil
+	return nil, true
 }
 
 // value reads node n into v, the setting or section at path.
 func (d *decoder) value(n ast.Node, v reflect.Value, path string) {
-	d.nodes++
 	d.depth++
 	defer func() { d.depth-- }()
-	if d.nodes > maxNodes || d.depth > 100 {
-		if d.nodes <= maxNodes+1 {
-			d.problem(n, path, "the document is nested too deeply, or aliases make it too large")
-		}
-		d.nodes = maxNodes + 2
+	if d.depth > maxDepth {
+		d.problem(n, path, "the document is nested too deeply")
 		return
 	}
-	if n = d.resolve(n, path); n == nil {
+	n, alias := d.resolve(n, path)
+	if n == nil {
 		return
+	}
+	if alias {
+		d.within++
+		defer func() { d.within-- }()
+	}
+	if d.within > 0 {
+		if d.aliased++; d.aliased == maxAliased {
+			d.problem(n, path, "aliases make the document too large")
+		}
+		if d.aliased >= maxAliased {
+			return
+		}
 	}
 	t := v.Type()
 	if _, null := n.(*ast.NullNode); null {
@@ -146,14 +158,7 @@ func (d *decoder) value(n ast.Node, v reflect.Value, path string) {
 	case t.Kind() == reflect.Map:
 		d.mapping(n, v, path)
 	case t.Kind() == reflect.Interface && t.NumMethod() == 0:
-		var x any
-		if err := yaml.NodeToValue(n, &x); err != nil {
-			d.problem(n, path, "YAML: %v", err)
-			return
-		}
-		if x != nil {
-			v.Set(reflect.ValueOf(x))
-		}
+		d.anything(n, v, path)
 	default:
 		d.scalar(n, v, path)
 	}
@@ -262,6 +267,38 @@ func (d *decoder) mapping(n ast.Node, v reflect.Value, path string) {
 		m.SetMapIndex(reflect.ValueOf(key).Convert(t.Key()), value)
 	}
 	v.Set(m)
+}
+
+// anything reads a value of no fixed type: a map[string]any, a []any, or the
+// scalar that YAML makes of it (integers as int64 where they fit, else uint64).
+func (d *decoder) anything(n ast.Node, v reflect.Value, path string) {
+	set := func(x any) { v.Set(reflect.ValueOf(x)) }
+	switch n := n.(type) {
+	case *ast.MappingNode, *ast.MappingValueNode:
+		m := map[string]any{}
+		d.mapping(n, reflect.ValueOf(&m).Elem(), path)
+		set(m)
+	case *ast.SequenceNode:
+		list := []any{}
+		d.list(n, reflect.ValueOf(&list).Elem(), path)
+		set(list)
+	case *ast.StringNode:
+		set(n.Value)
+	case *ast.LiteralNode:
+		set(n.Value.Value)
+	case *ast.BoolNode:
+		set(n.Value)
+	case *ast.FloatNode:
+		set(n.Value)
+	case *ast.IntegerNode:
+		if u, ok := n.Value.(uint64); ok && u <= math.MaxInt64 {
+			set(int64(u))
+		} else {
+			set(n.Value)
+		}
+	default:
+		d.problem(n, path, "must be text, a number, true or false, a list or a section, not %s", describe(n))
+	}
 }
 
 // text reads a scalar of any YAML type by its source text.
