@@ -80,10 +80,10 @@ func (c *Charset) Decode(doc []byte) []byte {
 
 var bom = []byte("\xEF\xBB\xBF")
 
-// DetectCharset finds a document's encoding: byte order mark, Content-Type
-// header, meta elements in the first 1024 bytes, and else UTF-8 where all of the
-// document is that, windows-1252 where not (HTML 13.2.3.2).
-func DetectCharset(doc []byte, contentType string) *Charset {
+// DeclaredCharset finds the encoding that a document declares: byte order mark,
+// Content-Type header, meta elements in the first 1024 bytes, and then meta
+// elements anywhere (HTML 13.2.3.2 and 13.2.3.4). nil means that it declares none.
+func DeclaredCharset(doc []byte, contentType string) *Charset {
 	switch {
 	case bytes.HasPrefix(doc, bom):
 		return utf8Charset
@@ -97,13 +97,42 @@ func DetectCharset(doc []byte, contentType string) *Charset {
 			return c
 		}
 	}
-	if c := prescan(doc[:min(len(doc), 1024)]); c != nil {
+	const prescanBytes = 1024
+	if len(doc) <= prescanBytes {
+		return prescan(doc)
+	}
+	if c := prescan(doc[:prescanBytes]); c != nil {
+		return c
+	}
+	var s Scanner
+	return LookupCharset(string(s.Scan(doc, Options{Kinds: NoLinks}, nil).Charset)).asMeta()
+}
+
+// DetectCharset is DeclaredCharset, and where nothing is declared UTF-8 if all of
+// the document is that, windows-1252 if not.
+func DetectCharset(doc []byte, contentType string) *Charset {
+	if c := DeclaredCharset(doc, contentType); c != nil {
 		return c
 	}
 	if utf8.Valid(doc) {
 		return utf8Charset
 	}
 	return LookupCharset("windows-1252")
+}
+
+// asMeta is what a meta element that names c means: it was read as ASCII, so
+// the document is not UTF-16.
+func (c *Charset) asMeta() *Charset {
+	if c == nil {
+		return nil
+	}
+	switch c.name {
+	case "utf-16be", "utf-16le":
+		return utf8Charset
+	case "x-user-defined":
+		return LookupCharset("windows-1252")
+	}
+	return c
 }
 
 func contentTypeCharset(v string) string {

@@ -92,7 +92,7 @@ func (c *cssScanner) scan(v []byte) {
 }
 
 func (c *cssScanner) report(u []byte, r Rel) {
-	if len(trimSpace(u)) > 0 {
+	if loads(u) {
 		c.s.report(Link{URL: u, Kind: Embed, Element: c.el, Attr: c.attr, Rel: r})
 	}
 }

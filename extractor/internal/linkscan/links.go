@@ -6,14 +6,20 @@ func (s *Scanner) has(a Attr) bool    { return s.seen&(1<<a) != 0 }
 func (s *Scanner) on(k Kinds) bool    { return s.opt.Kinds&k != 0 }
 func (s *Scanner) relOf(b []byte) Rel { return parseRel(s.value(b, attrRel)) }
 
-// link reports the URL in an attribute. An empty one is a link to the document
-// base, but loads nothing.
+// loads says whether an embedded URL loads anything: an empty one and one that
+// is only a fragment (of the same document) do not.
+func loads(u []byte) bool {
+	u = trimSpace(u)
+	return len(u) > 0 && u[0] != '#'
+}
+
+// link reports the URL in an attribute.
 func (s *Scanner) link(b []byte, e Element, a Attr, k Kind, r Rel) {
 	if !s.has(a) {
 		return
 	}
 	u := s.value(b, a)
-	if k == Embed && len(trimSpace(u)) == 0 {
+	if k == Embed && !loads(u) {
 		return
 	}
 	s.report(Link{URL: u, Kind: k, Element: e, Attr: a, Rel: r})
@@ -33,7 +39,7 @@ func (s *Scanner) candidates(v []byte, l Link) {
 			return
 		}
 		v = rest
-		if len(u) > 0 {
+		if loads(u) {
 			l.URL = u
 			s.report(l)
 		}
@@ -65,7 +71,7 @@ func (s *Scanner) htmlLinks(b []byte, e Element) {
 	case ElementMeta:
 		s.meta(b)
 	case ElementFrame, ElementIFrame:
-		if s.on(Frames) && s.has(AttrSrc) && len(trimSpace(s.value(b, AttrSrc))) > 0 {
+		if s.has(AttrSrc) && loads(s.value(b, AttrSrc)) {
 			s.link(b, e, AttrSrc, Navigate, 0)
 		}
 		s.link(b, e, AttrLongdesc, Navigate, 0)
@@ -74,7 +80,7 @@ func (s *Scanner) htmlLinks(b []byte, e Element) {
 		s.srcset(b, e, AttrSrcset, Embed, 0)
 		s.link(b, e, AttrLongdesc, Navigate, 0)
 	case ElementInput:
-		if s.on(Images) && s.has(AttrSrc) && s.has(attrType) && equalFold(s.value(b, attrType), "image") {
+		if s.has(AttrSrc) && s.has(attrType) && equalFold(s.value(b, attrType), "image") {
 			s.link(b, e, AttrSrc, Embed, 0)
 		}
 		s.link(b, e, AttrFormAction, Form, 0)
@@ -110,7 +116,7 @@ func (s *Scanner) linkElement(b []byte) {
 	if !ok {
 		return
 	}
-	if r&RelCanonical != 0 && s.has(AttrHref) && s.doc.Canonical == nil && s.template == 0 {
+	if r&RelCanonical != 0 && s.has(AttrHref) && len(s.doc.Canonical) == 0 && s.template == 0 {
 		s.doc.Canonical = s.keep(s.value(b, AttrHref))
 	}
 	if k == Navigate && !s.on(LinkPages) || k == Embed && !s.on(LinkResources) {
@@ -130,7 +136,7 @@ func (s *Scanner) meta(b []byte) {
 	if s.template > 0 {
 		return
 	}
-	if s.has(attrCharset) && s.doc.Charset == nil {
+	if s.has(attrCharset) && len(s.doc.Charset) == 0 {
 		s.doc.Charset = s.keep(trimSpace(s.value(b, attrCharset)))
 	}
 	if !s.has(AttrContent) {
@@ -163,7 +169,7 @@ func (s *Scanner) meta(b []byte) {
 			s.report(Link{URL: d.URL, Kind: Navigate, Element: ElementMeta, Attr: AttrContent})
 		}
 	case equalFold(equiv, "content-type"):
-		if s.doc.Charset == nil {
+		if len(s.doc.Charset) == 0 {
 			if label := charsetOf(s.value(b, AttrContent)); len(label) > 0 {
 				s.doc.Charset = s.keep(label)
 			}
@@ -221,7 +227,7 @@ func (s *Scanner) dataLinks(b []byte, e Element) {
 		default:
 			continue
 		}
-		if l.URL = s.decode(b, d.value); len(trimSpace(l.URL)) > 0 {
+		if l.URL = s.decode(b, d.value); loads(l.URL) {
 			s.report(l)
 		}
 	}

@@ -76,13 +76,7 @@ func prescanMeta(b []byte, i int) (*Charset, int) {
 	if found == nil || fromContent && !pragma {
 		return nil, i
 	}
-	switch found.name {
-	case "utf-16be", "utf-16le":
-		found = utf8Charset // it was read as ASCII, so it is not
-	case "x-user-defined":
-		found = LookupCharset("windows-1252")
-	}
-	return found, i
+	return found.asMeta(), i
 }
 
 // prescanAttr gets an attribute (HTML 13.2.3.2, get an attribute). more is false

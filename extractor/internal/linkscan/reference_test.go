@@ -38,9 +38,14 @@ type refPage struct {
 func (p *refPage) add(e, attr, v string) { p.links = append(p.links, e+"."+attr+" "+v) }
 
 func (p *refPage) embed(e, attr string, a refAttrs) {
-	if v, ok := a.get(attr); ok && strings.Trim(v, " \t\n\f\r") != "" {
+	if v, ok := a.get(attr); ok && refLoads(v) {
 		p.add(e, attr, v)
 	}
+}
+
+func refLoads(v string) bool {
+	v = strings.Trim(v, " \t\n\f\r")
+	return v != "" && !strings.HasPrefix(v, "#")
 }
 
 func (p *refPage) nav(e, attr string, a refAttrs) {
@@ -56,7 +61,7 @@ func (p *refPage) set(e, attr string, a refAttrs) {
 		if !ok {
 			return
 		}
-		if rest = r; len(u) > 0 {
+		if rest = r; refLoads(string(u)) {
 			p.add(e, attr, string(u))
 		}
 	}
@@ -133,7 +138,7 @@ func (p *refPage) html(name string, a refAttrs) {
 			return slices.Contains([]string{"stylesheet", "preload", "modulepreload", "icon", "apple-touch-icon",
 				"apple-touch-icon-precomposed", "mask-icon", "manifest"}, w)
 		})
-		if v, ok := a.get("href"); ok && v != "" && (!embed || strings.Trim(v, " \t\n\f\r") != "") {
+		if v, ok := a.get("href"); ok && v != "" && (!embed || refLoads(v)) {
 			p.add("link", "href", v)
 		}
 		p.set("link", "imagesrcset", a)

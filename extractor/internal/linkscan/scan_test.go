@@ -120,7 +120,7 @@ func TestElements(t *testing.T) {
 		{`<link rel=canonical href=a><link href=x><link rel=preconnect href=x><link rel=preload imagesrcset="b, c 2x"><link rel=stylesheet href="">`, []string{"link.href a", "link.imagesrcset b", "link.imagesrcset c"}},
 		{`<div data-src=a data-srcset="b 1x" data-url=c data-id=x data-href=d>`, []string{"other.data-* a", "other.data-* b", "other.data-* c", "other.data-* d"}},
 		{`<p style="background:url(a)"><style>@import "b"; p{background:url( c )}</style>`, []string{"style.style a", "style.text b", "style.text c"}},
-		{`<svg><a xlink:href=a href=b><image xlink:href=c /><use href="#d"/></a></svg><image href=x>`, []string{"a.href b", "img.xlink:href c", "use.href #d"}},
+		{`<svg><a xlink:href=a href=b><image xlink:href=c /><use href="d#e"/><use href="#f"/></a></svg><image href=x>`, []string{"a.href b", "img.xlink:href c", "use.href d#e"}},
 		{`<meta http-equiv=refresh content="3; url=a"><meta http-equiv=refresh content="0;b">`, []string{"meta.content a"}},
 		{`<!--[if IE]><img src=a><script src=b><![endif]--><!-- [if]<img src=x> --><img src=c>`, []string{"img.src a", "script.src b", "img.src c"}},
 		{`<a href="  "><img src="  ">`, []string{"a.href   "}},
@@ -190,9 +190,9 @@ func TestDoc(t *testing.T) {
 
 func TestRel(t *testing.T) {
 	for html, want := range map[string]Rel{
-		`<a href=x rel="external NoFollow ugc">`:                                RelNofollow | RelUGC,
-		`<a href=x>`:                                                            0,
-		`<a href=x rel=tag>`:                                                    RelOther,
+		`<a href=x rel="external NoFollow ugc">`: RelNofollow | RelUGC,
+		`<a href=x>`:                             0,
+		`<a href=x rel=tag>`:                     RelOther,
 		`<link href=x rel=alternate type="application/rss+xml; charset=utf-8">`: RelAlternate | RelFeed,
 		`<link href=x rel=alternate type="text/html">`:                          RelAlternate,
 		`<link href=x rel="alternate stylesheet" type="text/css">`:              RelAlternate | RelStylesheet,
