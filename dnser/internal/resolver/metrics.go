@@ -1,6 +1,7 @@
 package resolver
 
 import (
+	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,44 +28,57 @@ type metrics struct {
 }
 
 func newMetrics(reg prometheus.Registerer, r *Resolver) *metrics {
-	answers := prometheus.NewCounterVec(prometheus.CounterOpts{
+	answers := register(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lycosa_dnser_answers_total",
 		Help: "Names answered, by status and by where the answer came from.",
-	}, []string{"status", "source"})
+	}, []string{"status", "source"}))
 	m := &metrics{
-		tries: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		tries: register(reg, prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "lycosa_dnser_upstream_try_seconds",
 			Help:    "Time of one try at one server, by protocol and outcome.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
-		}, []string{"protocol", "outcome"}),
+		}, []string{"protocol", "outcome"})),
 	}
 	for s := range m.answers {
 		for f := range m.answers[s] {
 			m.answers[s][f] = answers.WithLabelValues(statusNames[s], sourceNames[f])
 		}
 	}
-	if reg == nil {
-		return m
-	}
-	reg.MustRegister(answers, m.tries,
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "lycosa_dnser_cache_entries",
-			Help: "Answers kept, expired ones included.",
-		}, func() float64 { return float64(r.cache.Len()) }),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "lycosa_dnser_cache_evictions_total",
-			Help: "Answers dropped for want of room.",
-		}, func() float64 { return float64(r.cache.Evicted()) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "lycosa_dnser_names_in_flight",
-			Help: "Names being asked.",
-		}, func() float64 { return float64(len(r.slots)) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "lycosa_dnser_servers_down",
-			Help: "Servers asked last because they have failed in a row.",
-		}, func() float64 { return float64(r.group.Down()) }),
-	)
+	register(reg, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "lycosa_dnser_cache_entries",
+		Help: "Answers kept, expired ones included.",
+	}, func() float64 { return float64(r.cache.Len()) }))
+	register(reg, prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "lycosa_dnser_cache_evictions_total",
+		Help: "Answers dropped for want of room.",
+	}, func() float64 { return float64(r.cache.Evicted()) }))
+	register(reg, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "lycosa_dnser_names_in_flight",
+		Help: "Names being asked.",
+	}, func() float64 { return float64(len(r.slots)) }))
+	register(reg, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "lycosa_dnser_servers_down",
+		Help: "Servers asked last because they have failed in a row.",
+	}, func() float64 { return float64(r.group.Down()) }))
 	return m
+}
+
+// register puts c into reg, or gives the one that is there already: resolvers
+// that share a registry count together.
+func register[C prometheus.Collector](reg prometheus.Registerer, c C) C {
+	if reg == nil {
+		return c
+	}
+	if err := reg.Register(c); err != nil {
+		there, ok := errors.AsType[prometheus.AlreadyRegisteredError](err)
+		if !ok {
+			panic(err) // two metrics of one name: a fault of the program
+		}
+		if same, ok := there.ExistingCollector.(C); ok {
+			return same
+		}
+	}
+	return c
 }
 
 func (m *metrics) observeTry(network, outcome string, took time.Duration) {
