@@ -7,6 +7,7 @@ replace lycosa.dev/proto => ../proto
 replace lycosa.dev/internal => ../internal
 
 require (
+	cel.dev/cel-go v0.33.2 // indirect
 	github.com/PuerkitoBio/goquery v1.13.0 // indirect
 	github.com/andybalholm/cascadia v1.3.4 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect

@@ -190,5 +190,7 @@ func Rules(spec *jobv1.Spec) weburl.Rules {
 	return weburl.Rules{
 		StripSessionIDs: r.GetStripSessionIds(), SortQuery: r.GetSortQuery(), StripWWW: r.GetStripWww(),
 		DropTracking: r.GetDropTracking(), StripTrailingSlash: r.GetStripTrailingSlash(),
+		StripEmptyQuery: r.GetStripEmptyQuery(), StripQuery: r.GetStripQuery(), TrimHostDots: r.GetTrimHostDots(),
+		CollapseSlashes: r.GetCollapseSlashes(), StripIndex: r.GetStripIndex(), Lowercase: r.GetLowercase(),
 	}
 }

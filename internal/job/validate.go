@@ -20,7 +20,7 @@ var validName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 // Stores and handlers that a spec may name.
 var (
 	storeNames   = []string{"warc", "files"}
-	handlerNames = []string{"links", "store", "select", "record"}
+	handlerNames = []string{"links", "store", "select"}
 )
 
 // Validate checks an effective spec (WithDefaults) and returns all problems

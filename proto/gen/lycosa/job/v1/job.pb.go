@@ -906,8 +906,20 @@ type UrlRules struct {
 	DropTracking bool `protobuf:"varint,4,opt,name=drop_tracking,json=dropTracking,proto3" json:"drop_tracking,omitempty"`
 	// Drop a trailing slash of a path other than "/".
 	StripTrailingSlash bool `protobuf:"varint,5,opt,name=strip_trailing_slash,json=stripTrailingSlash,proto3" json:"strip_trailing_slash,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// Drop a query without content ("?").
+	StripEmptyQuery bool `protobuf:"varint,6,opt,name=strip_empty_query,json=stripEmptyQuery,proto3" json:"strip_empty_query,omitempty"`
+	// Drop every query.
+	StripQuery bool `protobuf:"varint,7,opt,name=strip_query,json=stripQuery,proto3" json:"strip_query,omitempty"`
+	// Drop leading, trailing and doubled dots of the host.
+	TrimHostDots bool `protobuf:"varint,8,opt,name=trim_host_dots,json=trimHostDots,proto3" json:"trim_host_dots,omitempty"`
+	// Make one slash of several in the path.
+	CollapseSlashes bool `protobuf:"varint,9,opt,name=collapse_slashes,json=collapseSlashes,proto3" json:"collapse_slashes,omitempty"`
+	// Drop a folder's usual index page (index.html, index.php, default.asp ...).
+	StripIndex bool `protobuf:"varint,10,opt,name=strip_index,json=stripIndex,proto3" json:"strip_index,omitempty"`
+	// Lower-case path and query.
+	Lowercase     bool `protobuf:"varint,11,opt,name=lowercase,proto3" json:"lowercase,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UrlRules) Reset() {
@@ -975,11 +987,53 @@ func (x *UrlRules) GetStripTrailingSlash() bool {
 	return false
 }
 
+func (x *UrlRules) GetStripEmptyQuery() bool {
+	if x != nil {
+		return x.StripEmptyQuery
+	}
+	return false
+}
+
+func (x *UrlRules) GetStripQuery() bool {
+	if x != nil {
+		return x.StripQuery
+	}
+	return false
+}
+
+func (x *UrlRules) GetTrimHostDots() bool {
+	if x != nil {
+		return x.TrimHostDots
+	}
+	return false
+}
+
+func (x *UrlRules) GetCollapseSlashes() bool {
+	if x != nil {
+		return x.CollapseSlashes
+	}
+	return false
+}
+
+func (x *UrlRules) GetStripIndex() bool {
+	if x != nil {
+		return x.StripIndex
+	}
+	return false
+}
+
+func (x *UrlRules) GetLowercase() bool {
+	if x != nil {
+		return x.Lowercase
+	}
+	return false
+}
+
 // Handler is one step of the pipeline. A handler finishes (the page goes to
 // the sink at once), proceeds, or jumps to a later step by its label.
 type Handler struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Kind of the handler: "links", "store", "select", "record".
+	// Kind of the handler: "links", "store", "select".
 	Handler string `protobuf:"bytes,1,opt,name=handler,proto3" json:"handler,omitempty"`
 	// Name that others jump to. Default: the handler's kind.
 	Label string `protobuf:"bytes,2,opt,name=label,proto3" json:"label,omitempty"`
@@ -1233,14 +1287,23 @@ const file_lycosa_job_v1_job_proto_rawDesc = "" +
 	"\belements\x18\x06 \x03(\tR\belementsB\r\n" +
 	"\v_navigationB\t\n" +
 	"\a_embedsB\v\n" +
-	"\t_sitemaps\"\xc9\x01\n" +
+	"\t_sitemaps\"\xa6\x03\n" +
 	"\bUrlRules\x12*\n" +
 	"\x11strip_session_ids\x18\x01 \x01(\bR\x0fstripSessionIds\x12\x1d\n" +
 	"\n" +
 	"sort_query\x18\x02 \x01(\bR\tsortQuery\x12\x1b\n" +
 	"\tstrip_www\x18\x03 \x01(\bR\bstripWww\x12#\n" +
 	"\rdrop_tracking\x18\x04 \x01(\bR\fdropTracking\x120\n" +
-	"\x14strip_trailing_slash\x18\x05 \x01(\bR\x12stripTrailingSlash\"\xee\x01\n" +
+	"\x14strip_trailing_slash\x18\x05 \x01(\bR\x12stripTrailingSlash\x12*\n" +
+	"\x11strip_empty_query\x18\x06 \x01(\bR\x0fstripEmptyQuery\x12\x1f\n" +
+	"\vstrip_query\x18\a \x01(\bR\n" +
+	"stripQuery\x12$\n" +
+	"\x0etrim_host_dots\x18\b \x01(\bR\ftrimHostDots\x12)\n" +
+	"\x10collapse_slashes\x18\t \x01(\bR\x0fcollapseSlashes\x12\x1f\n" +
+	"\vstrip_index\x18\n" +
+	" \x01(\bR\n" +
+	"stripIndex\x12\x1c\n" +
+	"\tlowercase\x18\v \x01(\bR\tlowercase\"\xee\x01\n" +
 	"\aHandler\x12\x18\n" +
 	"\ahandler\x18\x01 \x01(\tR\ahandler\x12\x14\n" +
 	"\x05label\x18\x02 \x01(\tR\x05label\x12\x12\n" +

@@ -1,0 +1,160 @@
+package extractor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"lycosa.dev/extractor/internal/page"
+	"lycosa.dev/extractor/internal/store"
+	"lycosa.dev/internal/rpc"
+	"lycosa.dev/internal/telemetry"
+	crawlv1 "lycosa.dev/proto/gen/lycosa/crawl/v1"
+	extractorv1 "lycosa.dev/proto/gen/lycosa/extractor/v1"
+)
+
+// creditStep is how many consumed bytes are returned in one message: an eighth
+// of a stream's credit of 8 MiB.
+const creditStep = 1 << 20
+
+type extractCall = rpc.ServerCall[extractorv1.ExtractRequest, extractorv1.ExtractResponse]
+
+// Extract implements ExtractorService.
+func (e *Extractor) Extract(stream grpc.BidiStreamingServer[extractorv1.ExtractRequest, extractorv1.ExtractResponse]) error {
+	s := &session{e: e}
+	return rpc.ServeCalls(stream, rpc.CallsOptions[extractorv1.ExtractRequest, extractorv1.ExtractResponse]{
+		Window: e.cfg.Window,
+		ID:     func(r *extractorv1.ExtractRequest) uint64 { return r.GetId() },
+		First:  func(r *extractorv1.ExtractRequest) bool { return r.GetHead() != nil },
+		Busy: func(first *extractorv1.ExtractRequest) *extractorv1.ExtractResponse {
+			return answer(first.GetId(), retry("the extractor is busy", 100*time.Millisecond))
+		},
+		// Chunks that no page receives are consumed all the same.
+		OnDrop: func(r *extractorv1.ExtractRequest) { s.consumed.Add(int64(len(r.GetChunk()))) },
+		Logger: e.log,
+	}, s.handle, func(first *extractorv1.ExtractRequest, v any) *extractorv1.ExtractResponse {
+		e.metrics.pages.WithLabelValues("retry").Inc()
+		return answer(first.GetId(), retry(fmt.Sprintf("extractor: panic: %v", v), time.Second))
+	})
+}
+
+// session is what the pages of one stream share.
+type session struct {
+	e *Extractor
+	// consumed counts chunk bytes whose credit has not been returned.
+	consumed atomic.Int64
+}
+
+func answer(id uint64, a *crawlv1.Answer) *extractorv1.ExtractResponse {
+	return &extractorv1.ExtractResponse{Id: id, Item: &extractorv1.ExtractResponse_Answer{Answer: a}}
+}
+
+func retry(reason string, after time.Duration) *crawlv1.Answer {
+	return &crawlv1.Answer{Verdict: crawlv1.Verdict_VERDICT_RETRY_LATER, Reason: reason, RetryAfter: durationpb.New(after)}
+}
+
+func never(reason string) *crawlv1.Answer {
+	return &crawlv1.Answer{Verdict: crawlv1.Verdict_VERDICT_NEVER, Reason: reason}
+}
+
+// handle takes one page to its answer.
+func (s *session) handle(ctx context.Context, call *extractCall) *extractorv1.ExtractResponse {
+	e := s.e
+	e.metrics.inWork.Inc()
+	defer e.metrics.inWork.Dec()
+	head := call.First().GetHead()
+	if tp := head.GetTraceparent(); tp != "" {
+		spanCtx, span := e.tracer.Start(telemetry.Extract(ctx, tp), "extract")
+		defer span.End()
+		ctx = spanCtx
+	}
+	var body page.Body
+	defer body.Close()
+	result, err := s.receive(ctx, call, &body)
+	var ans *crawlv1.Answer
+	if err != nil {
+		ans = e.failure(err)
+	} else {
+		ans = e.page(ctx, head, result, body)
+	}
+	verdict := map[crawlv1.Verdict]string{crawlv1.Verdict_VERDICT_DONE: "done", crawlv1.Verdict_VERDICT_NEVER: "never"}[ans.GetVerdict()]
+	if verdict == "" {
+		verdict = "retry"
+	}
+	e.metrics.pages.WithLabelValues(verdict).Inc()
+	return answer(call.ID(), ans)
+}
+
+// receive takes the page's parts and returns credit for them.
+func (s *session) receive(ctx context.Context, call *extractCall, body *page.Body) (*crawlv1.FetchResult, error) {
+	for {
+		part, err := call.Recv(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if end := part.GetEnd(); end != nil {
+			return end.GetResult(), nil
+		}
+		chunk := part.GetChunk()
+		if err := body.Append(chunk, int64(s.e.cfg.SpoolBytes), s.e.spool); err != nil {
+			return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+		}
+		if n := s.consumed.Add(int64(len(chunk))); n >= creditStep && s.consumed.CompareAndSwap(n, 0) {
+			if err := call.Send(&extractorv1.ExtractResponse{Item: &extractorv1.ExtractResponse_CreditBytes{CreditBytes: n}}); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// failure is the answer for what is our own trouble.
+func (e *Extractor) failure(err error) *crawlv1.Answer {
+	if errors.Is(err, errNoSuchJob) {
+		return never(err.Error())
+	}
+	ans := retry(err.Error(), time.Second)
+	if errors.Is(err, store.ErrUnavailable) {
+		e.metrics.storeFails.Inc()
+		e.log.Error("a page cannot be stored", "err", err)
+		ans.StorageUnavailable = true
+	}
+	return ans
+}
+
+// page runs the pipeline over a page and hands on what came of it.
+func (e *Extractor) page(ctx context.Context, head *extractorv1.PageHead, result *crawlv1.FetchResult, body page.Body) *crawlv1.Answer {
+	lease := head.GetLease()
+	specCtx, cancel := context.WithTimeout(ctx, e.cfg.SpecWait)
+	c, err := e.jobs.use(specCtx, lease.GetJobId(), lease.GetSpecVersion())
+	cancel()
+	if err != nil {
+		return e.failure(err)
+	}
+	defer func() {
+		if err := c.release(); err != nil {
+			e.log.Error("closing a job's stores failed", "job", lease.GetJobId(), "err", err)
+		}
+	}()
+	p, err := page.New(lease, result, head.GetRequest(), head.GetResponseHead(), int64(e.cfg.MaxDecoded))
+	if err != nil {
+		return never(err.Error())
+	}
+	p.Body = body
+	if p.HasResponse() {
+		p.SetContentType()
+	}
+	// The sink below always gets the page last, whatever way the pipeline took.
+	if err := c.pipeline.Run(ctx, p); err != nil {
+		return e.failure(err)
+	}
+	if len(p.Stored) == 0 && p.SkippedBy == "" {
+		p.SkippedBy = "pipeline"
+	}
+	e.metrics.stored.Add(float64(p.Body.Size()))
+	return e.sink(ctx, c, p)
+}

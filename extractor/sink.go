@@ -1,0 +1,182 @@
+package extractor
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"lycosa.dev/extractor/internal/page"
+	"lycosa.dev/internal/job"
+	"lycosa.dev/internal/robots"
+	"lycosa.dev/internal/rpc"
+	"lycosa.dev/internal/telemetry"
+	"lycosa.dev/internal/weburl"
+	crawlv1 "lycosa.dev/proto/gen/lycosa/crawl/v1"
+	dnserv1 "lycosa.dev/proto/gen/lycosa/dnser/v1"
+)
+
+// sink makes the outcome and the candidates of a page and sends them on. What
+// it answers is what the frontier has answered.
+func (e *Extractor) sink(ctx context.Context, c *compiled, p *page.Page) *crawlv1.Answer {
+	o := outcome(p)
+	cands, keys := e.candidates(c, p, o)
+	ans := e.forward(ctx, p, o, cands)
+	if ans.GetVerdict() == crawlv1.Verdict_VERDICT_DONE {
+		for i, k := range keys {
+			e.seen.Add(k, cands[i].GetDepth())
+		}
+		e.mu.Lock()
+		log := e.crawlLog
+		e.mu.Unlock()
+		if err := log.Write(p.Lease, o, time.Now()); err != nil {
+			e.log.Error("crawl.log cannot be written", "err", err)
+		}
+	}
+	return ans
+}
+
+func outcome(p *page.Page) *crawlv1.Outcome {
+	o := &crawlv1.Outcome{
+		LeaseId: p.Lease.GetId(), JobId: p.Lease.GetJobId(), Url: p.Lease.GetUrl(), HostKey: p.Lease.GetHostKey(),
+		Purpose: p.Lease.GetPurpose(), Fetch: p.Result, Stored: p.Stored, SkippedBy: p.SkippedBy,
+		ContentType: p.ContentType, PayloadDigest: p.PayloadDigest, PayloadBytes: p.PayloadBytes,
+		LinksFound: uint32(p.LinksFound), NofollowBy: p.NofollowBy, Annotations: p.Annotations,
+	}
+	if !p.RedirectURL.IsZero() {
+		o.RedirectUrl = p.RedirectURL.String()
+	}
+	if !p.HasResponse() {
+		return o
+	}
+	if p.Lease.GetPurpose() == crawlv1.Purpose_PURPOSE_ROBOTS {
+		if robots.StatusPolicy(int(p.Result.GetStatus())) == robots.UseBody {
+			// The page's memory is the sender's; the outcome outlives it.
+			o.RobotsBody = append([]byte(nil), robots.Bound(p.Prefix(robots.MaxBytes+1))...)
+		}
+		return o
+	}
+	etag, modified := string(p.Head.Get("ETag")), string(p.Head.Get("Last-Modified"))
+	if (etag != "" || modified != "") && p.Result.GetStatus() == 200 && len(etag) < 1024 && len(modified) < 128 {
+		o.Validators = &crawlv1.Validators{
+			Etag: strings.ToValidUTF8(etag, ""), LastModified: strings.ToValidUTF8(modified, ""),
+			PayloadDigest: p.PayloadDigest, FetchedAt: p.Result.GetStartedAt(),
+		}
+	}
+	return o
+}
+
+// candidates judges the page's links. The keys are those of the cache of
+// acknowledged links, a candidate each.
+func (e *Extractor) candidates(c *compiled, p *page.Page, o *crawlv1.Outcome) ([]*crawlv1.Candidate, []uint64) {
+	lease := p.Lease
+	spec := c.spec.GetSpec()
+	nofollow := p.NofollowBy != "" && !spec.GetPoliteness().GetFollowNofollow()
+	robotsPage := lease.GetPurpose() == crawlv1.Purpose_PURPOSE_ROBOTS
+	parentIn := c.scope.InKind(p.URL)
+	cands := make([]*crawlv1.Candidate, 0, 8)
+	keys := make([]uint64, 0, 8)
+	for i := range p.Links {
+		l := &p.Links[i]
+		redirect := l.Hop == job.HopRedirect
+		if robotsPage && !l.Sitemap || nofollow && !redirect && !l.Sitemap {
+			continue
+		}
+		depth := lease.GetDepth()
+		if !l.Sitemap {
+			depth += job.DepthAdded(l.Hop)
+		}
+		cand := &crawlv1.Candidate{Depth: depth, Referrer: lease.GetUrl()}
+		hop := l.Hop
+		seedRedirect := redirect && lease.GetSeed() && lease.GetRedirects() < job.MaxSeedRedirects &&
+			spec.GetScope().GetSeedRedirects() && sameURL(p.RedirectURL, l.URL)
+		if seedRedirect {
+			hop = job.HopSeedRedirect
+			cand.Seed, cand.Rule, cand.Redirects = true, "seed redirect", lease.GetRedirects()+1
+		} else {
+			v := c.scope.Judge(l.URL, l.Embed, parentIn)
+			if !v.In {
+				o.LinksOutOfScope++
+				continue
+			}
+			cand.Rule = v.Rule
+			if redirect {
+				cand.Redirects = lease.GetRedirects() + 1
+			}
+		}
+		cand.Url = l.URL.String()
+		key := e.seen.Key(c.generation, cand.Url)
+		if !seedRedirect && e.seen.Knows(key, depth) {
+			o.LinksKnown++
+			continue
+		}
+		cand.HostKey = l.URL.HostKey()
+		cand.HopPath = job.AppendHop(lease.GetHopPath(), hop)
+		cand.Priority = priority(l)
+		cands = append(cands, cand)
+		keys = append(keys, key)
+	}
+	e.metrics.links.WithLabelValues("sent").Add(float64(len(cands)))
+	e.metrics.links.WithLabelValues("known").Add(float64(o.LinksKnown))
+	e.metrics.links.WithLabelValues("out_of_scope").Add(float64(o.LinksOutOfScope))
+	return cands, keys
+}
+
+// priority orders a queue: redirects and sitemaps lead to everything else and
+// go first, then pages in the order found, then what pages embed.
+func priority(l *page.Link) uint32 {
+	switch {
+	case l.Hop == job.HopRedirect || l.Hop == job.HopSeedRedirect || l.Sitemap:
+		return 0
+	case l.Embed:
+		return 2
+	}
+	return 1
+}
+
+func sameURL(a, b weburl.URL) bool { return !a.IsZero() && a.String() == b.String() }
+
+// forward sends outcome and candidates on and waits for the frontier. A page
+// that is stored is worth some patience: sending it again is idempotent.
+func (e *Extractor) forward(ctx context.Context, p *page.Page, o *crawlv1.Outcome, cands []*crawlv1.Candidate) *crawlv1.Answer {
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.ForwardWait)
+	defer cancel()
+	traceparent := telemetry.Inject(ctx)
+	wait := 50 * time.Millisecond
+	var last *crawlv1.Answer
+	for {
+		req := &dnserv1.ResolveRequest{Outcome: o, Candidates: cands, Traceparent: traceparent}
+		caller, err := e.dnsers.Pick(ctx, p.Lease.GetId())
+		var res *dnserv1.ResolveResponse
+		if err == nil {
+			res, err = caller.Call(ctx, req)
+		}
+		switch {
+		case err == nil && res.GetAnswer().GetVerdict() != crawlv1.Verdict_VERDICT_RETRY_LATER &&
+			res.GetAnswer().GetVerdict() != crawlv1.Verdict_VERDICT_UNSPECIFIED:
+			return res.GetAnswer()
+		case err == nil:
+			last = res.GetAnswer()
+			if last.GetStorageUnavailable() {
+				return last
+			}
+			wait = max(wait, last.GetRetryAfter().AsDuration())
+		case errors.Is(err, rpc.ErrStopped), ctx.Err() != nil:
+			if last != nil {
+				return last
+			}
+			return retry("dnser: "+err.Error(), time.Second)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			if last != nil {
+				return last
+			}
+			return retry("no dnser took the page in time", time.Second)
+		}
+		wait = min(2*wait, 5*time.Second)
+	}
+}
