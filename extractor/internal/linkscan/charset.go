@@ -80,6 +80,9 @@ func (c *Charset) Decode(doc []byte) []byte {
 
 var bom = []byte("\xEF\xBB\xBF")
 
+// prescanBytes is how much of a document is looked at before it is parsed.
+const prescanBytes = 1024
+
 // DeclaredCharset finds the encoding that a document declares: byte order mark,
 // Content-Type header, meta elements in the first 1024 bytes, and then meta
 // elements anywhere (HTML 13.2.3.2 and 13.2.3.4). nil means that it declares none.
@@ -97,7 +100,6 @@ func DeclaredCharset(doc []byte, contentType string) *Charset {
 			return c
 		}
 	}
-	const prescanBytes = 1024
 	if len(doc) <= prescanBytes {
 		return prescan(doc)
 	}
@@ -109,15 +111,33 @@ func DeclaredCharset(doc []byte, contentType string) *Charset {
 }
 
 // DetectCharset is DeclaredCharset, and where nothing is declared UTF-8 if all of
-// the document is that, windows-1252 if not.
+// the document is that, windows-1252 if not. doc may be the first 1024 bytes of a
+// document or more, cut anywhere.
 func DetectCharset(doc []byte, contentType string) *Charset {
 	if c := DeclaredCharset(doc, contentType); c != nil {
 		return c
 	}
-	if utf8.Valid(doc) {
+	text := doc
+	if len(doc) >= prescanBytes {
+		text = wholeRunes(doc)
+	}
+	if utf8.Valid(text) {
 		return utf8Charset
 	}
 	return LookupCharset("windows-1252")
+}
+
+// wholeRunes leaves out a UTF-8 sequence that the end of b cuts.
+func wholeRunes(b []byte) []byte {
+	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
+		if tail := b[len(b)-n:]; utf8.RuneStart(tail[0]) {
+			if !utf8.FullRune(tail) {
+				return b[:len(b)-n]
+			}
+			break
+		}
+	}
+	return b
 }
 
 // asMeta is what a meta element that names c means: it was read as ASCII, so

@@ -87,6 +87,10 @@ func TestTokenizerSeeds(t *testing.T) {
 		for n := 1; n < 20; n++ {
 			checkFeed(t, []byte(s), func() int { return n })
 		}
+		for cut := 1; cut < len(s); cut++ {
+			next := cut
+			checkFeed(t, []byte(s), func() (n int) { n, next = next, len(s); return n })
+		}
 	}
 }
 

@@ -105,7 +105,9 @@ func (s *Scanner) closeForeign(name []byte) {
 		// HTML 13.2.6.5, any other end tag.
 		if equalFold(name, "p") || equalFold(name, "br") {
 			s.popForeign()
-			return
+			if n = len(s.stack) - 1; n < 0 || s.stack[n].ns != nsHTML {
+				return
+			}
 		}
 		for ; n >= 0 && s.stack[n].ns != nsHTML; n-- {
 			if s.stack[n].hash == h {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/base64"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -218,6 +219,17 @@ func TestCharset(t *testing.T) {
 		text, name := Decode([]byte(c.doc), c.contentType)
 		if string(text) != c.text || name != c.name {
 			t.Errorf("%q (%s): got %q in %s, want %q in %s", c.doc, c.contentType, text, name, c.text, c.name)
+		}
+	}
+	long := strings.Repeat("x", 1024) + "中😀"
+	for cut := 1024; cut <= len(long); cut++ {
+		if got := DetectCharset([]byte(long[:cut]), ""); got.Name() != "utf-8" {
+			t.Errorf("cut at %d: got %s", cut, got.Name())
+		}
+	}
+	for name, doc := range map[string]string{"utf-16le": "\x2d\x4e", "iso-2022-jp": "\x1b$BCf\x1b(B", "utf-8": "中", "": "中"} {
+		if text, err := io.ReadAll(LookupCharset(name).Reader(strings.NewReader(doc))); err != nil || string(text) != "中" {
+			t.Errorf("reader of %s: got %q, %v", name, text, err)
 		}
 	}
 	if LookupCharset("utf-16").ASCIICompatible() || !LookupCharset("gb18030").ASCIICompatible() || !(*Charset)(nil).ASCIICompatible() {

@@ -151,6 +151,10 @@ func TestForeign(t *testing.T) {
 		{"svg in annotation-xml", `<math><annotation-xml><svg><a href=y></a></svg></annotation-xml></math>`, "y"},
 		{"end tag of an element around", `<div><svg></div><title><a href=x></title><a href=y>`, "y"},
 		{"</p> leaves", `<svg></p><title><a href=x></title><a href=y>`, "y"},
+		{"</br> leaves up to foreignObject", `<svg><foreignObject><svg></br><image href=x /></foreignObject><image href=y /></svg>`, "y"},
+		{"</p> leaves and closes", `<svg><foreignObject><p><svg></p></foreignObject><image href=y /></svg>`, "y"},
+		{"solidus of a value", `<svg a=b/><title><a href=x></title></svg><svg a=b /><title><a href=z></title><a href=y>`, "x y"},
+		{"nested too deep", `<svg>` + strings.Repeat("<g>", 600) + `<title><a href=x></title><a href=y>`, "y"},
 		{"HTML elements have no meaning", `<svg><link rel=next href=x /><iframe src=x /><base href=x /></svg><a href=y>`, "y"},
 		{"style of svg", `<svg><style><![CDATA[ a { fill: url(x.svg) } ]]> b { fill: url(z) }</style></svg>`, "x.svg z"},
 	} {
@@ -214,6 +218,20 @@ func TestLimits(t *testing.T) {
 	if len(l) != 1 || d.TooLong != 1 {
 		t.Errorf("got %d links, %d too long", len(l), d.TooLong)
 	}
+	// Many small chunks of one large tag cost no more than a few passes.
+	big := `<a title="` + strings.Repeat("x", 1<<20-100) + `" href=y>`
+	s.Begin(Options{}, nil)
+	passes := 0
+	for i := range len(big) {
+		before := s.nextTry
+		s.Feed([]byte(big[i : i+1]))
+		if s.nextTry != before {
+			passes++
+		}
+	}
+	if passes == 0 || passes > 25 {
+		t.Errorf("the tag was looked at %d times", passes)
+	}
 	// A tag that does not fit gives what fitted, and its raw text stays raw.
 	var got []string
 	s.Begin(Options{MaxTokenBytes: 64}, func(l Link) { got = append(got, line(l)) })
@@ -227,6 +245,33 @@ func TestLimits(t *testing.T) {
 	j := strings.Join(got, " ")
 	if !strings.HasPrefix(j, "script.src a a.href b a.href c ") || !strings.HasSuffix(j, "a.href f") || d.TooLarge != 4 {
 		t.Errorf("got %s, %d too large", j, d.TooLarge)
+	}
+}
+
+// TestFeedBounds feeds a document far larger than what may be kept: the memory
+// kept follows the options, not the document, and the links are all found.
+func TestFeedBounds(t *testing.T) {
+	const limit, chunk = 16 << 10, 4 << 10
+	part := strings.Repeat("<p>text <a href='?a=1&amp;b=2'>x</a> <!-- "+strings.Repeat("c", 200)+" --></p>", 100) +
+		"<script>" + strings.Repeat("s < t; ", 10_000) + "</script><img alt='" + strings.Repeat("i", 100_000) + "' src=lost><!--" +
+		strings.Repeat("c>", 50_000) + "--><style>" + strings.Repeat("p{q:r}", 20_000) + "</style>"
+	n := 0
+	var s Scanner
+	s.Begin(Options{MaxTokenBytes: limit}, func(Link) { n++ })
+	const parts = 20
+	for range parts {
+		for rest := []byte(part); len(rest) > 0; {
+			c := min(chunk, len(rest))
+			s.Feed(rest[:c])
+			rest = rest[c:]
+			if kept := cap(s.carry) + cap(s.arena) + cap(s.docText); kept > 4*(limit+chunk) {
+				t.Fatalf("%d bytes kept, the limit is %d", kept, limit)
+			}
+		}
+	}
+	d := s.End()
+	if n != parts*100 || d.TooLarge != parts*2 {
+		t.Errorf("got %d links, %d too large; want %d, %d", n, d.TooLarge, parts*100, parts*2)
 	}
 }
 
