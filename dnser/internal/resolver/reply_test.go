@@ -2,6 +2,7 @@ package resolver
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"testing"
 	"time"
@@ -46,6 +47,17 @@ func TestAddressesAreBounded(t *testing.T) {
 	}
 	if v := readReply(m, "many.test", dns.TypeA); len(v.addrs) != maxAddrs {
 		t.Errorf("%d addresses kept, want %d", len(v.addrs), maxAddrs)
+	}
+}
+
+func TestChainInOneReplyIsBounded(t *testing.T) {
+	m := new(dns.Msg)
+	m.SetQuestion("n0.test.", dns.TypeA)
+	for i := range 40 {
+		m.Answer = append(m.Answer, dnstest.RR(fmt.Sprintf("n%d.test. 60 IN CNAME n%d.test.", i, i+1)))
+	}
+	if v := readReply(m, "n0.test", dns.TypeA); v.broken == "" || len(v.aliases) > maxChain {
+		t.Errorf("%+v, want it broken off after %d aliases", v, maxChain)
 	}
 }
 
