@@ -72,12 +72,13 @@ func Start(tb testing.TB, script Script) *Server {
 func listen(tb testing.TB) (net.PacketConn, net.Listener) {
 	tb.Helper()
 	var lastErr error
+	var lc net.ListenConfig
 	for range 20 {
-		udp, err := net.ListenPacket("udp", "127.0.0.1:0")
+		udp, err := lc.ListenPacket(tb.Context(), "udp", "127.0.0.1:0")
 		if err != nil {
 			tb.Fatalf("listen: %v", err)
 		}
-		tcp, err := net.Listen("tcp", udp.LocalAddr().String())
+		tcp, err := lc.Listen(tb.Context(), "tcp", udp.LocalAddr().String())
 		if err == nil {
 			return udp, tcp
 		}
