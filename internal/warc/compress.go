@@ -1,6 +1,7 @@
 package warc
 
 import (
+	"context"
 	"crypto/sha1"
 	"fmt"
 	"hash"
@@ -35,11 +36,12 @@ func newCompressor(level int) (*compressor, error) {
 }
 
 // encode appends the record as one member to out. It fills the record's payload
-// digest. An error of the record's own reader is returned as it is.
-func (c *compressor) encode(r *Record, out io.Writer, blockDigests bool) error {
+// digest. An error of the record's own reader is returned as it is; ctx ends the
+// reading of a spooled body.
+func (c *compressor) encode(ctx context.Context, r *Record, out io.Writer, blockDigests bool) error {
 	wantPayload := r.hasPayload() && r.PayloadDigest.IsZero()
 	wantBlock := blockDigests || !r.hasPayload()
-	blockDigest, err := c.digests(r, wantPayload, wantBlock)
+	blockDigest, err := c.digests(ctx, r, wantPayload, wantBlock)
 	if err != nil {
 		return err
 	}
@@ -48,7 +50,7 @@ func (c *compressor) encode(r *Record, out io.Writer, blockDigests bool) error {
 	if _, err := c.z.Write(c.header); err != nil {
 		return err
 	}
-	if err := c.eachPiece(r, func(b []byte) error { _, err := c.z.Write(b); return err }); err != nil {
+	if err := c.eachPiece(ctx, r, func(b []byte) error { _, err := c.z.Write(b); return err }); err != nil {
 		return err
 	}
 	if _, err := c.z.Write(blockEnd); err != nil {
@@ -60,7 +62,7 @@ func (c *compressor) encode(r *Record, out io.Writer, blockDigests bool) error {
 var blockEnd = []byte("\r\n\r\n")
 
 // digests reads the block once for both digests.
-func (c *compressor) digests(r *Record, wantPayload, wantBlock bool) (block Digest, err error) {
+func (c *compressor) digests(ctx context.Context, r *Record, wantPayload, wantBlock bool) (block Digest, err error) {
 	if !wantPayload && !wantBlock {
 		return block, nil
 	}
@@ -76,7 +78,7 @@ func (c *compressor) digests(r *Record, wantPayload, wantBlock bool) (block Dige
 	}
 	headLen := len(r.Head)
 	emit := func(b []byte) { c.payload.Write(b) }
-	if err := c.eachPiece(r, func(b []byte) error {
+	if err := c.eachPiece(ctx, r, func(b []byte) error {
 		if wantBlock {
 			c.block.Write(b)
 		}
@@ -106,7 +108,7 @@ func (c *compressor) digests(r *Record, wantPayload, wantBlock bool) (block Dige
 }
 
 // eachPiece gives the block to f piece by piece, the head as one piece.
-func (c *compressor) eachPiece(r *Record, f func([]byte) error) error {
+func (c *compressor) eachPiece(ctx context.Context, r *Record, f func([]byte) error) error {
 	if len(r.Head) > 0 {
 		if err := f(r.Head); err != nil {
 			return err
@@ -131,6 +133,9 @@ func (c *compressor) eachPiece(r *Record, f func([]byte) error) error {
 		c.piece = make([]byte, pieceBytes)
 	}
 	for off := int64(0); off < r.BodySize; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		n, err := r.BodyAt.ReadAt(c.piece[:min(pieceBytes, r.BodySize-off)], off)
 		if n == 0 {
 			if err == nil || err == io.EOF {

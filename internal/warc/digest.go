@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"hash"
 	"strings"
+
+	"lycosa.dev/internal/httpwire"
 )
 
 // Digest is a SHA-1 digest. The zero value means none.
@@ -42,6 +44,27 @@ func ParseDigest(s string) (Digest, error) {
 	}
 	copy(d[:], sum)
 	return d, nil
+}
+
+// EntityDigest returns the payload digest of a response with that head and
+// stored body, as Write would compute it: a caller that needs it before (to
+// write a revisit instead) puts it into the record, so that it is made once.
+// It is false where the chunk framing is broken and no payload is defined.
+func EntityDigest(head *httpwire.Head, body ...[]byte) (Digest, bool) {
+	if !head.Chunked() && len(body) == 1 {
+		return sha1.Sum(body[0]), true
+	}
+	h := sha1.New()
+	emit := func(b []byte) { h.Write(b) }
+	var e httpwire.Entity
+	e.Reset(head)
+	for _, b := range body {
+		e.Feed(b, emit)
+	}
+	if e.Finish(emit).Has(httpwire.NoteChunkMalformed) {
+		return Digest{}, false
+	}
+	return Digest(h.Sum(nil)), true
 }
 
 // newHash returns the hash of an algorithm's normalised name.

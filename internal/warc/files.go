@@ -2,9 +2,9 @@ package warc
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"strconv"
@@ -291,7 +291,7 @@ func (f *files) warcinfo(now time.Time) ([]byte, error) {
 		Type: Warcinfo, ID: NewID(), Date: now, Body: body.Bytes(),
 		Fields: []Field{{"WARC-Filename", f.cur.name}},
 	}
-	err = c.encode(&r, &out, false)
+	err = c.encode(context.Background(), &r, &out, false)
 	return out.Bytes(), err
 }
 
@@ -403,5 +403,3 @@ func (w *Writer) spillFile() (File, error) {
 	}
 	return f, nil
 }
-
-var _ io.Writer = (*spill)(nil)

@@ -19,6 +19,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/nlnwa/gowarc/v3"
 
+	"lycosa.dev/internal/httpwire"
 	"lycosa.dev/internal/warc"
 )
 
@@ -92,6 +93,16 @@ func writeShapes(t testing.TB, blockDigests bool) string {
 		}
 		if s.entity != nil && recs[0].PayloadDigest != warc.SumDigest(s.entity) {
 			t.Errorf("%s: the payload digest is not that of the entity", s.name)
+		}
+		var h httpwire.Head
+		if _, err := h.Parse(recs[0].Head); err != nil {
+			t.Fatal(err)
+		}
+		half := len(s.body) / 2
+		whole, ok1 := warc.EntityDigest(&h, s.body)
+		pieces, ok2 := warc.EntityDigest(&h, s.body[:half], s.body[half:])
+		if whole != recs[0].PayloadDigest || pieces != whole || ok1 == s.noDiges || ok2 == s.noDiges {
+			t.Errorf("%s: EntityDigest is %v %v, %v %v, the record has %v", s.name, whole, ok1, pieces, ok2, recs[0].PayloadDigest)
 		}
 		if recs[0].PayloadDigest.IsZero() != s.noDiges {
 			t.Errorf("%s: payload digest %v", s.name, recs[0].PayloadDigest)

@@ -158,13 +158,10 @@ func (w *Writer) encode(ctx context.Context, g *group, records []Record) error {
 	}
 	defer func() { pool <- c }()
 	for i := range records {
-		if err := c.encode(&records[i], &g.spill, w.cfg.BlockDigests); err != nil {
+		if err := c.encode(ctx, &records[i], &g.spill, w.cfg.BlockDigests); err != nil {
 			return err
 		}
 		g.ends = append(g.ends, g.spill.size)
-		if pool == w.large && ctx.Err() != nil {
-			return ctx.Err()
-		}
 	}
 	return nil
 }
