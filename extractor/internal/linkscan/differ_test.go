@@ -26,7 +26,7 @@ var seeds = []string{
 	`<template><a href=x><base href=no></template><noscript><img src=n.png></noscript><meta http-equiv=refresh content="0;url=r">`,
 	`<a href="unfinished`, `<!-- unfinished <a href=x>`, `<!--><a href=x>--><!---><a href=y>`, `</a x=">"><a href=z>`, "<a href='\x00\r\n'>",
 	`<!-- x --!><a href=y><!-- xx --!><a href=y><!-- xxxx --><a href=z>`,
-	`<svg><![CDATA[x]]><a href=y></a><![CDATA[xx]]><a href=z></a><![CDATA[]]]]><a href=u></a></svg>`,
+	`<svg><![CDATA[> <a href=no>]]><a href=y></a><![CDATA[xx]]><a href=z></a><![CDATA[]]]]><a href=u></a></svg>`,
 	`<script><!-- <script> --></script><a href=y><script><!-- xx <script> x --></script><a href=z>`,
 	`<svg><style>a{b:url(c)}<![CDATA[d{e:url(f)}]]></style></svg><!--[if IE]><a href=x><![endif]--><a data-href=y style="a:url(z)">`,
 	`<plaintext><a href=x>`, `<xmp><a href=x></xmp ><noembed></noembed/><a href=y>`, `<?xml version="1.0"?><![CDATA[x]]><a href=x/>`,
