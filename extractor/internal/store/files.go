@@ -107,8 +107,11 @@ func FileName(u weburl.URL) string {
 			if seg == "" {
 				name = "index.html"
 			}
-			if q := u.Query(); q != "" {
-				name += "@" + escape(q)
+			if u.HasQuery() {
+				name += "@"
+				if q := u.Query(); q != "" {
+					name += escape(q)
+				}
 			}
 			// A page without an extension may share its name with a folder.
 			if !strings.Contains(name, ".") {
