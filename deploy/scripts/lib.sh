@@ -1,0 +1,38 @@
+# shellcheck shell=bash
+# What up.sh, down.sh and status.sh share: where things are.
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+bin=${LYCOSA_BIN:-$root/bin}
+run=${LYCOSA_RUN:-$root/run}          # logs, pid files and data of what make up starts
+jaeger=${LYCOSA_JAEGER:-$root/.tools/bin/jaeger}
+
+# alive NAME: the process that was started under this name still runs.
+alive() {
+	local pid
+	pid=$(cat "$run/$1.pid" 2>/dev/null) && [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null
+}
+
+# start NAME COMMAND...: starts a process with a log and a pid file.
+start() {
+	local name=$1
+	shift
+	if alive "$name"; then
+		echo "$name runs already (pid $(cat "$run/$name.pid"))"
+		return
+	fi
+	# A group of its own, so that Ctrl-C in this terminal does not reach it.
+	setsid "$@" >>"$run/$name.log" 2>&1 </dev/null &
+	echo $! >"$run/$name.pid"
+	echo "$name started (pid $!, log $run/$name.log)"
+}
+
+# names: what has a pid file, in the order to stop it: gateway and scheduler
+# first, so that leases come home while the others are still there.
+names() {
+	local f n
+	for n in gateway scheduler; do [ -f "$run/$n.pid" ] && echo "$n"; done
+	for f in "$run"/downloader*.pid "$run"/extractor.pid "$run"/dnser.pid "$run"/jaeger.pid; do
+		[ -f "$f" ] && basename "$f" .pid
+	done
+	return 0
+}

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Starts the five services on loopback, each a process with a log and a pid
+# file under run/, and waits until they have found each other.
+#   DOWNLOADERS=3   how many downloaders (ports 7072, 7172, 7272 ...)
+#   OTLP=host:port  where traces go; default: Jaeger on 127.0.0.1:4317 if it is built
+#   TRACE_RATIO=1   share of leases that are traced; default 0.01
+# Running it again starts what is missing, further downloaders among it.
+set -euo pipefail
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+. "$(dirname "$0")/lib.sh"
+downloaders=${DOWNLOADERS:-1}
+case $downloaders in
+'' | *[!0-9]* | 0) echo "up: DOWNLOADERS must be 1 or more, is \"$downloaders\"" >&2; exit 2 ;;
+esac
+mkdir -p "$run"
+
+if [ -x "$jaeger" ] && [ -z "${OTLP:-}" ]; then
+	start jaeger "$jaeger" --config "$root/deploy/jaeger.yaml"
+	OTLP=127.0.0.1:4317
+fi
+common=()
+if [ -n "${OTLP:-}" ]; then common+=(--otlp "$OTLP"); fi
+if [ -n "${TRACE_RATIO:-}" ]; then common+=(--trace_ratio "$TRACE_RATIO"); fi
+
+start scheduler "$bin/scheduler" --dir "$run/frontier" "${common[@]}"
+start dnser "$bin/dnser" --cache_file "$run/dns.cache" "${common[@]}"
+start extractor "$bin/extractor" --dir "$run/data" "${common[@]}"
+for ((i = 1; i <= downloaders; i++)); do
+	port=$((7072 + 100 * (i - 1)))
+	start "downloader-$i" "$bin/downloader" --id "downloader-$i" --listen "127.0.0.1:$port" --debug "127.0.0.1:$((port + 2000))" "${common[@]}"
+done
+start gateway "$bin/gateway" "${common[@]}"
+
+if ! "$bin/lycosa" instance wait --timeout 60s --downloaders "$downloaders" --extractors 1 --dnsers 1; then
+	echo "up: the services have not found each other; see the logs in $run" >&2
+	for name in $(names); do
+		alive "$name" || { echo "-- $name has ended; the last of its log:" >&2; tail -n 5 "$run/$name.log" >&2; }
+	done
+	exit 1
+fi
+cat <<EOF
+All are up. The admin API is on 127.0.0.1:7070:
+  bin/lycosa job create --seed https://example.org/ --contact you@example.org --start
+  bin/lycosa job list
+Results go to $run/data. Stop with: make down
+EOF
