@@ -39,8 +39,14 @@ func newCompressor(level int) (*compressor, error) {
 // digest. An error of the record's own reader is returned as it is; ctx ends the
 // reading of a spooled body.
 func (c *compressor) encode(ctx context.Context, r *Record, out io.Writer, blockDigests bool) error {
-	wantPayload := r.hasPayload() && r.PayloadDigest.IsZero()
-	wantBlock := blockDigests || !r.hasPayload()
+	hasPayload := r.hasPayload()
+	if hasPayload && r.hasHTTP() && httpwire.HeadEnd(r.Head) != len(r.Head) {
+		// Readers look for the payload behind the first empty line: without a
+		// whole head (HTTP/0.9, a cut one) there is none to speak of.
+		hasPayload, r.PayloadDigest = false, Digest{}
+	}
+	wantPayload := hasPayload && r.PayloadDigest.IsZero()
+	wantBlock := blockDigests || !hasPayload
 	blockDigest, err := c.digests(ctx, r, wantPayload, wantBlock)
 	if err != nil {
 		return err

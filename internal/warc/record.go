@@ -150,7 +150,8 @@ type Record struct {
 	RefersToDate time.Time
 
 	// PayloadDigest is computed where it is zero and the type has a payload. A
-	// caller that has it saves the work; a revisit must bring it.
+	// caller that has it saves the work; a revisit must bring it. It is cleared on
+	// a response whose Head is not exactly one head with its empty line.
 	PayloadDigest Digest
 
 	// Fields are further header fields.

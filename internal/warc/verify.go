@@ -197,10 +197,11 @@ func (v *verifier) block(e *Entry, checks []digestCheck) error {
 			break // cut or broken: Close says it
 		}
 	}
+	noHead := inHead && e.Type == Response
 	if inHead {
 		endHead(len(v.head))
 	}
-	if notes := v.entity.Finish(entity); notes.Has(httpwire.NoteChunkMalformed) {
+	if notes := v.entity.Finish(entity); noHead || notes.Has(httpwire.NoteChunkMalformed) {
 		// The payload is not defined: neither digest can be called wrong.
 		for i := range checks {
 			checks[i].undefined = checks[i].of != ofBlock
