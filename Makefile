@@ -68,7 +68,7 @@ lint: $(TOOLBIN)/golangci-lint $(TOOLBIN)/buf ## Lint Go, protobuf and shell, an
 	$(TOOLBIN)/buf lint
 	$(TOOLBIN)/buf format --diff --exit-code
 	@deploy/scripts/check-imports.sh
-	@if command -v shellcheck >/dev/null; then shellcheck deploy/scripts/*.sh .ci/run; else echo "shellcheck is not installed: shell scripts are not checked"; fi
+	@if command -v shellcheck >/dev/null; then shellcheck -x deploy/scripts/*.sh .ci/run; else echo "shellcheck is not installed: shell scripts are not checked"; fi
 
 .PHONY: generate
 generate: $(TOOLBIN)/buf $(TOOLBIN)/protoc-gen-go $(TOOLBIN)/protoc-gen-go-grpc ## Generate code from proto/

@@ -10,6 +10,7 @@ check() { # module allowed...
 	shift
 	local allowed
 	allowed=$(printf 'lycosa\\.dev/%s(/|$)|' "$module" "$@")
+	# shellcheck disable=SC2016
 	go list -f '{{$p := .ImportPath}}{{range .Imports}}{{$p}} {{.}}
 {{end}}{{range .TestImports}}{{$p}} {{.}}
 {{end}}{{range .XTestImports}}{{$p}} {{.}}

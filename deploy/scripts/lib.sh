@@ -2,8 +2,10 @@
 # What up.sh, down.sh and status.sh share: where things are.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+# shellcheck disable=SC2034
 bin=${LYCOSA_BIN:-$root/bin}
 run=${LYCOSA_RUN:-$root/run}          # logs, pid files and data of what make up starts
+# shellcheck disable=SC2034
 jaeger=${LYCOSA_JAEGER:-$root/.tools/bin/jaeger}
 
 # alive NAME: the process that was started under this name still runs.

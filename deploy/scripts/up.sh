@@ -20,10 +20,10 @@ if [ -x "$jaeger" ] && [ -z "${OTLP:-}" ]; then
 fi
 common=()
 if [ -n "${OTLP:-}" ]; then common+=(--otlp "$OTLP"); fi
-if [ -n "${TRACE_RATIO:-}" ]; then common+=(--trace_ratio "$TRACE_RATIO"); fi
+if [ -n "${TRACE_RATIO:-}" ]; then common+=(--trace-ratio "$TRACE_RATIO"); fi
 
 start scheduler "$bin/scheduler" --dir "$run/frontier" "${common[@]}"
-start dnser "$bin/dnser" --cache_file "$run/dns.cache" "${common[@]}"
+start dnser "$bin/dnser" --cache-file "$run/dns.cache" "${common[@]}"
 start extractor "$bin/extractor" --dir "$run/data" "${common[@]}"
 for ((i = 1; i <= downloaders; i++)); do
 	port=$((7072 + 100 * (i - 1)))

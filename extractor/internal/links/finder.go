@@ -261,7 +261,7 @@ func (w *worker) fromHTML(p *page.Page) error {
 		}
 		return nil
 	}
-	charset := linkscan.DetectCharset(p.Prefix(1024), contentType)
+	charset := linkscan.DetectCharset(p.Prefix(64<<10), contentType)
 	w.setCharset(charset)
 	body := p.Open()
 	defer body.Close()
