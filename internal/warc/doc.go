@@ -6,7 +6,7 @@
 // A [Writer] owns a folder's files of one job. [Writer.Write] takes the records
 // of one page and returns when they are on stable storage. Compression runs in
 // the calling goroutine with one of a few pooled compressors, about as many as
-// there are cores: a deflate state is a megabyte of tables, and one a caller
+// there are cores: a deflate state is hundreds of kilobytes of tables, and one a caller
 // would trade the processor's cache for nothing. The compressed records of all
 // callers are appended in order by one of the callers, the leader, which makes
 // one write and one fsync for everyone who waits; who comes meanwhile is the
