@@ -72,7 +72,7 @@ type Options struct {
 	// crypto/rand.
 	RandomID func() uint64
 
-	// LeaseDeadline is how long a lease lasts without a renewal. Default: 2m.
+	// LeaseDeadline is how long a lease lasts without a renewal. Default: 5m.
 	LeaseDeadline time.Duration
 	// LeaseGrace is what the scheduler waits beyond a lease's deadline.
 	// Default: 15s.
@@ -84,8 +84,8 @@ type Options struct {
 	// DeadLeasesAtStart: the leases found by Open belong to a process that is
 	// gone (one process holds all services).
 	DeadLeasesAtStart bool
-	// AdoptWait is how long after Open a lease that no downloader has reported
-	// is left alone, where the downloader's Join has not settled it before.
+	// AdoptWait is how long after Open, at least, a lease of an earlier start
+	// is left alone whose downloader has not joined to settle it (Adopt).
 	// Default: LeaseDeadline + LeaseGrace.
 	AdoptWait time.Duration
 	// MaxCrashes is the number of times a URL may be out when its process

@@ -1,0 +1,297 @@
+package frontier
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	crawlv1 "lycosa.dev/proto/gen/lycosa/crawl/v1"
+
+	"lycosa.dev/scheduler/internal/frontier/store"
+)
+
+const (
+	// maxAddresses is how many addresses a lease lists.
+	maxAddresses = 8
+	// lookupRetry is the wait after a lookup that gave no usable answer.
+	lookupRetry = 30 * time.Second
+	// busyAddress is the wait for an address that has as many fetches as it
+	// may, where no delay says when one may end.
+	busyAddress = 20 * time.Millisecond
+)
+
+// addrClock is an address's clock, which all hosts on it share. It is in memory
+// while a lease holds it or its delay runs; after a restart all addresses wait
+// for their delay.
+type addrClock struct {
+	out  int
+	next time.Time
+	slot time.Time // the time given last to a host that found it busy
+}
+
+func encodeAddresses(key []byte, a *crawlv1.HostAddresses) []byte {
+	w := newWriter()
+	raw, _ := proto.Marshal(a) // strings were checked when they were received
+	w.bytes(raw)
+	return w.seal(key)
+}
+
+func decodeAddresses(key, value []byte) (*crawlv1.HostAddresses, error) {
+	r, err := open(key, value)
+	if err != nil {
+		return nil, err
+	}
+	a := &crawlv1.HostAddresses{}
+	raw := r.raw()
+	if r.err != nil {
+		return nil, r.err
+	}
+	if err := proto.Unmarshal(raw, a); err != nil {
+		return nil, fmt.Errorf("%w: addresses: %w", errBadRecord, err)
+	}
+	return a, nil
+}
+
+// takeAddresses takes what the dnser knows of the host.
+func (h *host) takeAddresses(a *crawlv1.HostAddresses) {
+	h.status = a.GetStatus()
+	h.addrsError = a.GetError()
+	h.addrs = h.addrs[:0:0]
+	for _, raw := range a.GetAddresses() {
+		if ip, ok := netip.AddrFromSlice(raw); ok && len(h.addrs) < maxAddresses {
+			h.addrs = append(h.addrs, ip.Unmap())
+		}
+	}
+	h.addrsUntil = time.Time{}
+	if a.GetExpiresAt() != nil {
+		h.addrsUntil = a.GetExpiresAt().AsTime()
+	}
+}
+
+// news takes addresses that came with a commit. It says whether they are worth
+// a write: an expiry that moves on alone is not.
+func (h *host) news(a *crawlv1.HostAddresses, now time.Time) bool {
+	if a.GetStatus() != crawlv1.HostStatus_HOST_STATUS_RESOLVED && h.usable(now) {
+		return false
+	}
+	if a.GetStatus() == crawlv1.HostStatus_HOST_STATUS_UNSPECIFIED {
+		return false
+	}
+	was, usable := h.addrs, h.usable(now)
+	h.takeAddresses(a)
+	if !usable || len(was) != len(h.addrs) {
+		return true
+	}
+	for i := range was {
+		if was[i] != h.addrs[i] {
+			return true
+		}
+	}
+	return false
+}
+
+// usable tells whether the host's addresses may be used. A wall time: TTLs come
+// from elsewhere.
+func (h *host) usable(now time.Time) bool {
+	return h.status == crawlv1.HostStatus_HOST_STATUS_RESOLVED && len(h.addrs) > 0 &&
+		(h.addrsUntil.IsZero() || now.Before(h.addrsUntil))
+}
+
+// resolve makes sure that the host's addresses are known; where not, a lookup
+// is under way or the host waits, or its URLs end.
+func (f *Frontier) resolve(q *queue, now time.Time) bool {
+	h := q.host
+	if h.usable(now) {
+		return true
+	}
+	switch {
+	case h.lookupBusy || h.lookupAt.After(now):
+	case h.status == crawlv1.HostStatus_HOST_STATUS_NOT_FOUND_CONFIRMED && now.Before(h.addrsUntil):
+		f.endHost(h, ending{state: stateFailed, reason: "dns-not-found: " + orElse(h.addrsError, "no such host")})
+	case f.o.Lookup == nil:
+		h.lookupAt = now.Add(lookupRetry)
+	default:
+		h.lookupBusy = true
+		f.lookups = append(f.lookups, h)
+		f.notify(f.kickLookup)
+	}
+	return false
+}
+
+// resolved takes the answer of a lookup.
+func (f *Frontier) resolved(h *host, a *crawlv1.HostAddresses, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.now()
+	h.lookupBusy = false
+	b := f.newBatch()
+	if err != nil || a == nil {
+		// The dnser did not answer: nobody's fault on the web.
+		h.lookupAt = now.Add(min(lookupRetry, f.o.ProbeInterval))
+		if err != nil {
+			h.addrsError = err.Error()
+		}
+		f.place(h, now)
+		return
+	}
+	h.takeAddresses(a)
+	h.refresh = false
+	key := dnsKey(hostName(h.key))
+	switch h.status {
+	case crawlv1.HostStatus_HOST_STATUS_RESOLVED:
+		h.lookups = 0
+		if !h.usable(now) {
+			// An answer that has expired on its way: it is used once.
+			h.addrsUntil = now.Add(time.Second)
+		}
+		b.Set(key, encodeAddresses(key, a))
+	case crawlv1.HostStatus_HOST_STATUS_NOT_FOUND_CONFIRMED:
+		b.Set(key, encodeAddresses(key, a))
+		f.endHost(h, ending{state: stateFailed, reason: "dns-not-found: " + orElse(h.addrsError, "no such host")})
+	case crawlv1.HostStatus_HOST_STATUS_FORBIDDEN:
+		f.endHost(h, ending{state: stateExcluded, reason: "address-policy: " + orElse(h.addrsError, "every address is refused")})
+	case crawlv1.HostStatus_HOST_STATUS_NOT_FOUND:
+		h.lookups++
+		h.refresh = true
+		h.lookupAt = now.Add(lookupRetry)
+		if h.lookups > 3 {
+			f.endHost(h, ending{state: stateFailed, reason: "dns-not-found: " + orElse(h.addrsError, "no such host")})
+		}
+	default:
+		h.lookups++
+		h.refresh = true
+		f.dnsUnavailable(h, now)
+	}
+	f.place(h, now)
+	_, _ = f.apply(b, false)
+}
+
+// dnsUnavailable backs a host off whose name no server answers for; when the
+// tries are spent its URLs fail.
+func (f *Frontier) dnsUnavailable(h *host, now time.Time) {
+	var tries uint32 = 1
+	first := time.Minute
+	for _, q := range h.queues {
+		tries = max(tries, q.job.pol.MaxTries)
+		first = q.job.pol.BackOff
+	}
+	if f.network.failed(h.key, now) {
+		h.lookups--
+		h.lookupAt = now.Add(f.o.ProbeInterval)
+		return
+	}
+	h.lookupAt = now.Add(f.backOff(first, h.lookups))
+	if h.lookups >= tries {
+		h.lookups = 0
+		f.endHost(h, ending{state: stateFailed, reason: "dns: " + orElse(h.addrsError, "no server answers")})
+	}
+}
+
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+// endHost ends the URLs of all the host's queues, and what waits for robots
+// there.
+func (f *Frontier) endHost(h *host, e ending) {
+	e.schemes, e.host = [2]bool{true, true}, true
+	for _, q := range h.queues {
+		end := e
+		q.ending = &end
+	}
+}
+
+// reserve takes those of the host's addresses that are free now. Where none
+// is, it says when to ask again: hosts that wait for one address are given
+// times in turn.
+func (f *Frontier) reserve(q *queue, now time.Time) (addrs []netip.Addr, again time.Time) {
+	h, pol := q.host, &q.job.pol
+	for _, a := range h.addrs {
+		limit, delay := pol.Address(a)
+		c := f.addrs[a]
+		if c == nil {
+			if wait := f.openedAt.Add(delay); wait.After(now) && f.restarted {
+				again = earliest(again, wait)
+				continue
+			}
+			addrs = append(addrs, a)
+			continue
+		}
+		if (limit == 0 || c.out < limit) && !c.next.After(now) {
+			addrs = append(addrs, a)
+			continue
+		}
+		step := max(delay, busyAddress)
+		c.slot = latest(c.slot.Add(step), c.next, now.Add(step/2))
+		again = earliest(again, c.slot)
+	}
+	if len(addrs) == 0 {
+		return nil, again
+	}
+	for _, a := range addrs {
+		c := f.addrs[a]
+		if c == nil {
+			c = &addrClock{}
+			f.addrs[a] = c
+		}
+		c.out++
+		_, delay := pol.Address(a)
+		// Starts on an address are a delay apart as well: several may be out.
+		c.next = latest(c.next, now.Add(delay))
+	}
+	return addrs, again
+}
+
+func earliest(t, o time.Time) time.Time {
+	if t.IsZero() || o.Before(t) {
+		return o
+	}
+	return t
+}
+
+// free gives a lease's addresses back. The one that was connected is charged;
+// where nobody knows, all are.
+func (f *Frontier) free(l *lease, connected []byte, known bool, now time.Time) {
+	used, ok := netip.AddrFromSlice(connected)
+	for _, a := range l.addrs {
+		c := f.addrs[a]
+		if c == nil {
+			continue
+		}
+		c.out--
+		if _, delay := l.job.pol.Address(a); !known || ok && used.Unmap() == a {
+			c.next = latest(c.next, now.Add(delay))
+		}
+		if c.out <= 0 && !c.next.After(now) {
+			delete(f.addrs, a)
+		}
+	}
+	l.addrs = nil
+}
+
+// sweepAddresses forgets addresses whose delay has run out.
+func (f *Frontier) sweepAddresses(now time.Time) {
+	for a, c := range f.addrs {
+		if c.out <= 0 && !c.next.After(now) {
+			delete(f.addrs, a)
+		}
+	}
+}
+
+// commitAddresses takes the addresses of a commit's hosts.
+func (f *Frontier) commitAddresses(b *store.Batch, list []*crawlv1.HostAddresses, now time.Time) {
+	for _, a := range list {
+		h := f.hosts[a.GetHost()]
+		if h == nil || !h.news(a, now) {
+			continue
+		}
+		key := dnsKey(a.GetHost())
+		b.Set(key, encodeAddresses(key, a))
+		f.place(h, now)
+	}
+}

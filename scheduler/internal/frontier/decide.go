@@ -1,0 +1,467 @@
+package frontier
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/zeebo/xxh3"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	crawlv1 "lycosa.dev/proto/gen/lycosa/crawl/v1"
+
+	"lycosa.dev/scheduler/internal/frontier/store"
+)
+
+// decideBatch is about the number of candidates decided at a time.
+const decideBatch = 4096
+
+func unixTimestamp(s int64) *timestamppb.Timestamp { return &timestamppb.Timestamp{Seconds: s} }
+
+// key is the fingerprint of a canonical URL, keyed with the job's secret so
+// that nobody can make two URLs collide on purpose.
+func (j *job) key(url string) uint64 { return xxh3.HashStringSeed(url, j.secret) }
+
+// knownCache remembers keys that were found known or made so, with the least
+// depth known. It has a fixed size; a key in it is known for certain, of
+// others nothing is said.
+type knownCache struct {
+	keys   []uint64
+	depths []uint32
+}
+
+const knownSlots = 1 << 18
+
+func (c *knownCache) init() {
+	c.keys, c.depths = make([]uint64, knownSlots), make([]uint32, knownSlots)
+}
+
+// tag makes keys of jobs, and of a job's frontiers, differ.
+func tag(j *job, key uint64) uint64 { return key ^ j.epoch }
+
+func (c *knownCache) has(t uint64, depth uint32) bool {
+	i := t % knownSlots
+	return c.keys[i] == t && t != 0 && c.depths[i] <= depth
+}
+
+func (c *knownCache) put(t uint64, depth uint32) {
+	i := t % knownSlots
+	c.keys[i], c.depths[i] = t, depth
+}
+
+// pick is a candidate to be decided.
+type pick struct {
+	job     *job
+	key     uint64
+	order   int // of first sight
+	cand    *crawlv1.Candidate
+	depth   uint32 // the least of those that name the URL
+	entry   int    // index of its journal entry
+	same    int    // further candidates that name the URL
+	fresh   bool
+	shorter bool // known, with a greater depth
+}
+
+// decide decides the oldest candidates of the journal: which are new, which
+// known. It is called with decideMu held, and is the only one that makes URLs
+// known; what it reads without mu can therefore change its state meanwhile, not
+// its being known. It returns the number of journal entries decided.
+func (f *Frontier) decide(max int) (int, error) {
+	f.mu.Lock()
+	if err := f.usable(); err != nil {
+		f.mu.Unlock()
+		return 0, err
+	}
+	entries := f.take(max)
+	picks := f.pick(entries)
+	f.mu.Unlock()
+	if len(entries) == 0 {
+		return 0, nil
+	}
+	start := time.Now()
+	if err := f.sift(picks); err != nil {
+		f.mu.Lock()
+		f.fail(err)
+		f.mu.Unlock()
+		return 0, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err != nil {
+		return 0, f.err
+	}
+	now := f.now()
+	b := f.newBatch()
+	f.admit(b, picks, entries, now)
+	for _, e := range entries {
+		b.Delete(journalKey(e.seq))
+		if j := f.byNum[e.job]; j != nil {
+			j.cnt.pending -= uint64(len(e.cands))
+		}
+	}
+	f.journal.drop(len(entries))
+	for i := range entries {
+		if j := f.byNum[entries[i].job]; j != nil && (i == 0 || entries[i-1].job != entries[i].job) {
+			f.saveCounters(b, j)
+			f.settle(b, j, now)
+		}
+	}
+	if _, err := f.apply(b, false); err != nil {
+		return 0, err
+	}
+	f.activate(now)
+	f.met.decideSeconds.Observe(time.Since(start).Seconds())
+	return len(entries), nil
+}
+
+// pick lists the candidates by key, each URL once; first seen first among
+// equals.
+func (f *Frontier) pick(entries []journalEntry) []pick {
+	n := 0
+	for _, e := range entries {
+		n += len(e.cands)
+	}
+	picks := make([]pick, 0, n)
+	for i, e := range entries {
+		j := f.byNum[e.job]
+		if j == nil {
+			continue
+		}
+		for _, c := range e.cands {
+			picks = append(picks, pick{job: j, key: j.key(c.GetUrl()), order: len(picks), cand: c, depth: c.GetDepth(), entry: i})
+		}
+	}
+	f.met.decided.Add(float64(len(picks)))
+	slices.SortFunc(picks, func(a, b pick) int {
+		return cmp.Or(cmp.Compare(a.job.num, b.job.num), cmp.Compare(a.key, b.key), cmp.Compare(a.order, b.order))
+	})
+	out := picks[:0]
+	for _, p := range picks {
+		if n := len(out); n > 0 && out[n-1].job == p.job && out[n-1].key == p.key {
+			out[n-1].same++
+			if p.depth < out[n-1].depth {
+				// The shorter way is the one that is told.
+				out[n-1].depth, out[n-1].cand, out[n-1].entry = p.depth, p.cand, p.entry
+			}
+			continue
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// sift finds out which picks are new. Keys come sorted, so that reads of the
+// store go through it in one direction.
+func (f *Frontier) sift(picks []pick) error {
+	for i := range picks {
+		p := &picks[i]
+		t := tag(p.job, p.key)
+		if f.known.has(t, p.depth) {
+			continue
+		}
+		key := urlKey(p.job.num, p.key)
+		v, ok, err := f.st.Get(key)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			p.fresh = true
+			f.known.put(t, p.depth)
+			continue
+		}
+		rec, err := decodeURL(key, v)
+		if err != nil {
+			f.log.Error("a URL's record is damaged; the URL is taken as known", "job", p.job.id, "url", p.cand.GetUrl(), "error", err)
+			continue
+		}
+		p.shorter = p.depth < rec.depth
+		f.known.put(t, min(p.depth, rec.depth))
+	}
+	return nil
+}
+
+// admit puts the new URLs into their queues, in the order in which they were
+// first seen, and takes the shorter ways to known ones.
+func (f *Frontier) admit(b *store.Batch, picks []pick, entries []journalEntry, now time.Time) {
+	rest := picks[:0]
+	for _, p := range picks {
+		if f.jobs[p.job.id] != p.job {
+			continue
+		}
+		p.job.cnt.duplicates += uint64(p.same)
+		switch {
+		case p.fresh, p.shorter:
+			rest = append(rest, p)
+		default:
+			p.job.cnt.duplicates++
+		}
+	}
+	slices.SortFunc(rest, func(a, b pick) int { return cmp.Compare(a.order, b.order) })
+	a := admission{f: f, b: b, now: now, stored: map[queueName]bool{}, touched: map[*host]struct{}{}}
+	for _, p := range rest {
+		if p.fresh {
+			a.hosts, a.foundBy = entries[p.entry].hosts, entries[p.entry].foundBy
+			a.add(p)
+			f.met.fresh.Inc()
+		} else {
+			p.job.cnt.duplicates++
+			a.shorten(p)
+		}
+	}
+	for h := range a.touched {
+		f.place(h, now)
+	}
+}
+
+type queueName struct {
+	job  uint32
+	host string
+}
+
+// admission is one batch of new URLs.
+type admission struct {
+	f       *Frontier
+	b       *store.Batch
+	now     time.Time
+	hosts   []*crawlv1.HostAddresses
+	foundBy string
+	stored  map[queueName]bool // queues that have their records
+	touched map[*host]struct{}
+}
+
+// add makes a new URL known.
+func (a *admission) add(p pick) {
+	j, c := p.job, p.cand
+	j.cnt.seq++
+	e := &entry{
+		key: p.key, url: c.GetUrl(), pos: position{class: classNormal, prio: c.GetPriority(), seq: j.cnt.seq},
+		depth: p.depth, redirects: c.GetRedirects(), seed: c.GetSeed(), hop: c.GetHopPath(), referrer: c.GetReferrer(),
+		rule: c.GetRule(), foundBy: a.foundBy, lastMod: c.GetLastModified().GetSeconds(),
+	}
+	host := c.GetHostKey()
+	switch {
+	case host == "" || len(host) > 300:
+		a.f.bornEnded(a.b, j, host, e, fmt.Sprintf("bad host key %.40q", host), a.now)
+	case len(e.url) > j.maxURL:
+		a.f.bornEnded(a.b, j, host, e, fmt.Sprintf("max-url-length %d", j.maxURL), a.now)
+	case j.maxDepth >= 0 && int64(e.depth) > j.maxDepth:
+		a.f.bornEnded(a.b, j, host, e, maxDepthReason(j), a.now)
+	default:
+		j.cnt.queued++
+		a.enqueue(j, host, e)
+	}
+}
+
+// bornEnded records a URL that a limit keeps out of its queue.
+func (f *Frontier) bornEnded(b *store.Batch, j *job, host string, e *entry, reason string, now time.Time) {
+	j.cnt.excluded++
+	key := urlKey(j.num, e.key)
+	rec := urlRecord{state: stateExcluded, depth: e.depth, host: host, reason: reason, at: now.UnixNano(), entry: e}
+	b.Set(key, rec.encode(key))
+}
+
+// enqueue puts a URL that is counted as queued into its queue, and the queue
+// into the order if it is new.
+func (a *admission) enqueue(j *job, host string, e *entry) {
+	f := a.f
+	f.writeQueued(a.b, j, host, e)
+	q := j.queues[host]
+	name := queueName{j.num, host}
+	if (q == nil || !q.stored) && !a.stored[name] {
+		a.stored[name] = true
+		if !a.register(j, q, host) {
+			q = j.queues[host]
+		} else {
+			return // it was on disk already and has its turn
+		}
+	}
+	if q == nil {
+		return
+	}
+	q.subs[e.scheme()].insert(e)
+	a.touched[q.host] = struct{}{}
+}
+
+// register makes sure that a queue has its records. It returns true where the
+// queue was on disk before and the URL needs no place in memory.
+func (a *admission) register(j *job, q *queue, host string) bool {
+	f := a.f
+	key := queueKey(j.num, host)
+	if v, ok := f.get(key); ok {
+		if due, err := decodeQueue(key, v); err == nil {
+			if q != nil {
+				q.stored, q.due, q.subs = true, due, onDisk()
+				a.touched[q.host] = struct{}{}
+			}
+			return true
+		}
+	}
+	due := f.nextDue(a.now)
+	writeQueue(a.b, j.num, host, due)
+	for _, h := range a.hosts {
+		if h.GetHost() == hostName(host) && h.GetStatus() != crawlv1.HostStatus_HOST_STATUS_UNSPECIFIED {
+			k := dnsKey(h.GetHost())
+			a.b.Set(k, encodeAddresses(k, h))
+		}
+	}
+	if q == nil && j.state == jobRunning && f.active < f.o.MaxActiveHosts && !j.moreInactive {
+		q = f.addQueue(j, host, a.now)
+		for _, h := range a.hosts {
+			if h.GetHost() == hostName(host) {
+				q.host.news(h, a.now)
+			}
+		}
+		// Found again by the search for queues without a slot, and passed over.
+	}
+	if q != nil {
+		q.stored, q.due = true, due
+	} else {
+		f.inactiveAdded(j, host, due)
+	}
+	return false
+}
+
+// shorten takes a shorter way to a known URL: a queued one's depth becomes
+// less, and one that max_depth had cut is queued after all.
+func (a *admission) shorten(p pick) {
+	f, j := a.f, p.job
+	key := urlKey(j.num, p.key)
+	v, ok := f.get(key)
+	if !ok {
+		return
+	}
+	rec, err := decodeURL(key, v)
+	if err != nil || p.depth >= rec.depth {
+		return
+	}
+	take := func(e *entry) {
+		e.depth, e.hop, e.referrer, e.rule = p.depth, p.cand.GetHopPath(), p.cand.GetReferrer(), p.cand.GetRule()
+	}
+	switch rec.state {
+	case stateQueued:
+		qk := queuedKey(j.num, rec.host, rec.scheme, rec.pos, p.key)
+		v, ok := f.get(qk)
+		if !ok {
+			return
+		}
+		e, err := decodeQueued(qk, v)
+		if err != nil {
+			return
+		}
+		if q := j.queues[rec.host]; q != nil {
+			for _, h := range q.subs[rec.scheme].heads {
+				if h.pos == e.pos {
+					e = h
+				}
+			}
+		}
+		take(e)
+		f.writeQueued(a.b, j, rec.host, e)
+	case stateExcluded:
+		if !isMaxDepth(rec.reason) || j.maxDepth >= 0 && int64(p.depth) > j.maxDepth {
+			return
+		}
+		take(rec.entry)
+		j.cnt.excluded--
+		j.cnt.queued++
+		j.cnt.seq++
+		rec.entry.pos = position{class: classNormal, prio: p.cand.GetPriority(), seq: j.cnt.seq}
+		a.enqueue(j, rec.host, rec.entry)
+	}
+}
+
+func isMaxDepth(reason string) bool { return len(reason) > 10 && reason[:10] == "max-depth " }
+
+// AddSeeds adds seeds to a job and decides them at once. It returns how many
+// are new to the job and how many it knew; they are durable then. They join
+// what the scope is relative to. Candidates must have URL and host key.
+// Errors: ErrNoJob.
+func (f *Frontier) AddSeeds(ctx context.Context, id string, cands []*crawlv1.Candidate) (added, known int, err error) {
+	f.decideMu.Lock()
+	defer f.decideMu.Unlock()
+	for {
+		n, err := f.decide(decideBatch) // what came before is decided before
+		if err != nil {
+			return 0, 0, err
+		}
+		if n == 0 {
+			break
+		}
+	}
+	for batch := range slices.Chunk(cands, decideBatch) {
+		n, err := f.addSeeds(ctx, id, batch)
+		if err != nil {
+			return added, known, err
+		}
+		added += n
+		known += len(batch) - n
+	}
+	return added, known, nil
+}
+
+func (f *Frontier) addSeeds(ctx context.Context, id string, cands []*crawlv1.Candidate) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	f.mu.Lock()
+	j, err := f.find(id)
+	if err == nil {
+		err = f.usable()
+	}
+	var picks []pick
+	if err == nil {
+		e := journalEntry{job: j.num}
+		for _, c := range cands {
+			e.cands = append(e.cands, seedOf(c))
+		}
+		picks = f.pick([]journalEntry{e})
+	}
+	f.mu.Unlock()
+	if err != nil {
+		return 0, err
+	}
+	if err := f.sift(picks); err != nil {
+		return 0, err
+	}
+	added := 0
+	for _, p := range picks {
+		if p.fresh {
+			added++
+		}
+	}
+	f.mu.Lock()
+	if f.jobs[id] != j {
+		f.mu.Unlock()
+		return 0, fmt.Errorf("job %q: %w", id, ErrNoJob)
+	}
+	b := f.newBatch()
+	f.admit(b, picks, make([]journalEntry, 1), f.now())
+	roots := len(j.roots)
+	for _, c := range cands {
+		if !j.rootSet[c.GetUrl()] {
+			j.rootSet[c.GetUrl()] = true
+			j.roots = append(j.roots, c.GetUrl())
+		}
+	}
+	if len(j.roots) > roots {
+		j.version++
+		f.publish()
+	}
+	f.saveJob(b, j)
+	f.activate(f.now())
+	p, err := f.apply(b, true)
+	f.mu.Unlock()
+	if err != nil {
+		return 0, err
+	}
+	return added, f.await(p)
+}
+
+// seedOf is a candidate marked as a seed.
+func seedOf(c *crawlv1.Candidate) *crawlv1.Candidate {
+	return &crawlv1.Candidate{Url: c.GetUrl(), HostKey: c.GetHostKey(), Priority: c.GetPriority(), Depth: c.GetDepth(),
+		HopPath: c.GetHopPath(), Referrer: c.GetReferrer(), Seed: true, Redirects: c.GetRedirects(),
+		Rule: orElse(c.GetRule(), "seed"), LastModified: c.GetLastModified()}
+}

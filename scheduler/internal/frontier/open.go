@@ -1,0 +1,244 @@
+package frontier
+
+import (
+	"container/heap"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"lycosa.dev/scheduler/internal/frontier/store"
+)
+
+// OpenStore opens the Pebble store of a directory and creates it where there
+// is none. Errors: ErrLocked, ErrCorrupt, ErrStorage, or the file system's.
+func OpenStore(dir string) (Store, error) {
+	s, err := store.OpenPebble(dir, store.PebbleOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// OpenReadOnly opens a directory that nobody runs, for questions only: Job,
+// Jobs, Explain, Queues.
+func OpenReadOnly(dir string) (*Frontier, error) {
+	if _, err := os.Stat(dir); err != nil {
+		return nil, fmt.Errorf("open the frontier: %w", err)
+	}
+	s, err := store.OpenPebble(dir, store.PebbleOptions{ReadOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	f := newFrontier(Options{Store: s})
+	f.readOnly = true
+	if err := f.loadControl(); err != nil {
+		_ = s.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// Open loads jobs, counters, leases and the journal's bounds; it reads no URL
+// and does no network. The frontier owns the store from then on, also where
+// Open fails.
+func Open(ctx context.Context, o Options) (*Frontier, error) {
+	if o.Store == nil {
+		return nil, errors.New("frontier: no store")
+	}
+	f := newFrontier(o)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.loadControl(); err != nil {
+		return nil, errors.Join(err, f.st.Close())
+	}
+	if err := f.recoverLeases(); err != nil {
+		return nil, errors.Join(err, f.st.Close())
+	}
+	f.notify(f.kickTick)
+	f.notify(f.kickDecide)
+	return f, nil
+}
+
+// loadControl reads what is not a URL's.
+func (f *Frontier) loadControl() error {
+	meta := []byte{kindMeta}
+	if v, ok, err := f.st.Get(meta); err != nil {
+		return err
+	} else if ok {
+		r, err := open(meta, v)
+		if err != nil {
+			return fmt.Errorf("%w: the frontier's first record: %w", ErrCorrupt, err)
+		}
+		f.nextNum = r.u32()
+	}
+	var bad [][2][]byte
+	err := f.st.Scan([]byte{kindJob}, after([]byte{kindJob}), func(k, v []byte) bool {
+		j, err := decodeJob(k, v)
+		if err != nil {
+			bad = append(bad, [2][]byte{slices.Clone(k), slices.Clone(v)})
+			return true
+		}
+		f.addJob(j)
+		f.nextNum = max(f.nextNum, j.num+1)
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	for _, d := range bad {
+		f.quarantine(nil, d[0], d[1], errBadRecord)
+	}
+	if len(bad) > 0 {
+		// A job without its record has lost its secret: its URLs are not
+		// readable. Going on without it would look like an empty crawl.
+		return fmt.Errorf("%w: the record of job %q cannot be read", ErrCorrupt, bad[0][0][1:])
+	}
+	slices.SortFunc(f.order, func(a, b *job) int { return int(a.num) - int(b.num) })
+	now := f.now()
+	f.restarted = len(f.order) > 0
+	for _, j := range f.order {
+		key := countersKey(j.num)
+		v, ok, err := f.st.Get(key)
+		if err != nil {
+			return err
+		}
+		if ok {
+			c, err := decodeCounters(key, v)
+			if err != nil {
+				return fmt.Errorf("%w: the counters of job %q: %w", ErrCorrupt, j.id, err)
+			}
+			j.cnt = c
+		}
+		j.ran = j.cnt.ran
+		j.runFor(now, j.state == jobRunning && !f.readOnly)
+		if j.state == jobStopping {
+			j.drainUntil = now.Add(j.drain)
+		}
+	}
+	return f.loadJournal()
+}
+
+func (f *Frontier) loadJournal() error {
+	first := true
+	return f.st.Scan([]byte{kindJournal}, after([]byte{kindJournal}), func(k, v []byte) bool {
+		if len(k) != 9 {
+			return true
+		}
+		seq := binary.BigEndian.Uint64(k[1:])
+		if first {
+			f.journal.first, first = seq, false
+		}
+		f.journal.next = seq + 1
+		if f.journal.stalled {
+			return true
+		}
+		e, err := decodeJournal(k, v)
+		if err != nil {
+			f.damaged = append(f.damaged, [2][]byte{slices.Clone(k), slices.Clone(v)})
+			return true
+		}
+		f.journal.keep(e)
+		return true
+	})
+}
+
+// recoverLeases takes over the leases that were out when the last process
+// ended. Where all was one process they are dead; else downloaders may still
+// work on them.
+func (f *Frontier) recoverLeases() error {
+	type row struct {
+		id  uint64
+		rec *leaseRecord
+	}
+	var rows []row
+	err := f.st.Scan([]byte{kindLease}, after([]byte{kindLease}), func(k, v []byte) bool {
+		rec, err := decodeLease(k, v)
+		if err != nil {
+			f.damaged = append(f.damaged, [2][]byte{slices.Clone(k), slices.Clone(v)})
+			return true
+		}
+		rows = append(rows, row{binary.BigEndian.Uint64(k[1:]), rec})
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	now := f.now()
+	for _, r := range rows {
+		j := f.byNum[r.rec.job]
+		if j == nil {
+			continue
+		}
+		l := f.revive(j, r.id, r.rec, now)
+		if l == nil {
+			continue
+		}
+		if f.o.DeadLeasesAtStart {
+			b := f.newBatch()
+			h := l.queue.host
+			f.lose(b, l, endOf{}, true, now)
+			f.saveHost(b, h, now)
+			f.saveCounters(b, j)
+			f.place(h, now)
+			if _, err := f.apply(b, false); err != nil {
+				return err
+			}
+		}
+	}
+	return f.err
+}
+
+// revive makes a lease of its record, as if it had been granted by this
+// process.
+func (f *Frontier) revive(j *job, id uint64, rec *leaseRecord, now time.Time) *lease {
+	q := j.queues[rec.host]
+	if q == nil {
+		q = f.addQueue(j, rec.host, now)
+		if v, ok := f.get(queueKey(j.num, rec.host)); ok {
+			if due, err := decodeQueue(queueKey(j.num, rec.host), v); err == nil {
+				q.stored, q.due, q.subs = true, due, onDisk()
+			}
+		}
+	}
+	h := q.host
+	l := &lease{id: id, job: j, queue: q, url: rec.url, page: rec.page, member: rec.member, length: rec.length,
+		addrs: rec.addrs, allowance: rec.allowance, solo: rec.solo}
+	if rec.page == nil {
+		o := f.load(rec.origin, now).origins[rec.scheme&1]
+		t := &robotsTask{origin: o, queue: q, url: rec.url, visited: rec.visited, leased: true}
+		if o.task == nil {
+			o.task = t
+			o.host.pins++
+		}
+		q.tasks = append(q.tasks, t)
+		l.task = t
+	} else if l.solo {
+		f.solo = l
+	}
+	for _, a := range l.addrs {
+		if f.addrs[a] == nil {
+			f.addrs[a] = &addrClock{}
+		}
+		f.addrs[a].out++
+	}
+	// The downloader counts the deadline from its receipt; what the wall clock
+	// did meanwhile is not known, so that the whole length is waited for.
+	l.expires = now.Add(max(f.o.AdoptWait, l.length+f.o.LeaseGrace))
+	l.latest = now.Add(max(f.o.MaxLease, l.length) + f.o.LeaseGrace)
+	f.leases[id] = l
+	heap.Push(&f.expiry, l)
+	if limit, _ := j.pol.Host(j.pol.Inside(h.addrs)); h.out == 0 || limit < h.outLimit {
+		h.outLimit = limit
+	}
+	h.out++
+	q.leased++
+	j.leased++
+	if j.maxBytes > 0 {
+		j.bytesOut += l.allowance
+	}
+	return l
+}

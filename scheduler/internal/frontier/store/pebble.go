@@ -1,0 +1,290 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// PebbleOptions configure OpenPebble. The zero value of a field means its
+// default.
+type PebbleOptions struct {
+	// FS is the file system. Default: the operating system's.
+	FS vfs.FS
+	// CacheBytes is the size of the block cache. Default: 64 MiB.
+	CacheBytes int64
+	// MemTableBytes is the size of a write buffer. Default: 32 MiB.
+	MemTableBytes uint64
+	// ReadOnly opens without changing anything; the directory must exist.
+	ReadOnly bool
+	// Logger takes Pebble's messages. Default: none.
+	Logger *slog.Logger
+}
+
+// Pebble is the Store of a single process: an LSM tree whose log is synced in
+// groups, one sync for all batches that wait.
+type Pebble struct {
+	db     *pebble.DB
+	cache  *pebble.Cache
+	failed atomic.Pointer[error]
+	closed atomic.Bool
+}
+
+// OpenPebble opens the store in dir and creates it where there is none. The
+// errors are ErrLocked, ErrCorrupt, ErrFailed or of the file system.
+func OpenPebble(dir string, o PebbleOptions) (s *Pebble, err error) {
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	if o.CacheBytes == 0 {
+		o.CacheBytes = 64 << 20
+	}
+	if o.MemTableBytes == 0 {
+		o.MemTableBytes = 32 << 20
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	s = &Pebble{cache: pebble.NewCache(o.CacheBytes)}
+	log := &pebbleLogger{log: o.Logger, store: s}
+	opts := &pebble.Options{
+		FS:                          o.FS,
+		Cache:                       s.cache,
+		MemTableSize:                o.MemTableBytes,
+		MemTableStopWritesThreshold: 4,
+		L0CompactionThreshold:       4,
+		L0StopWritesThreshold:       24,
+		LBaseMaxBytes:               128 << 20,
+		MaxOpenFiles:                512,
+		BytesPerSync:                1 << 20,
+		WALBytesPerSync:             0,
+		FormatMajorVersion:          pebble.FormatNewest,
+		ReadOnly:                    o.ReadOnly,
+		ErrorIfNotExists:            o.ReadOnly,
+		Logger:                      log,
+	}
+	for i := range opts.Levels {
+		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+	}
+	opts.EventListener = &pebble.EventListener{
+		BackgroundError: func(err error) {
+			// Pebble repeats flushes and compactions by itself; a full disk is
+			// noticed here before the log fails.
+			o.Logger.Warn("the frontier's store cannot write in the background", "error", err)
+		},
+	}
+	defer func() {
+		// A manifest that cannot be written ends in the logger's Fatalf.
+		if r := recover(); r != nil {
+			f, ok := r.(storeFailure)
+			if !ok {
+				panic(r)
+			}
+			s, err = nil, fmt.Errorf("open the frontier's store in %s: %w: %w", dir, ErrFailed, f.err)
+		}
+	}()
+	s.db, err = pebble.Open(dir, opts)
+	if err != nil {
+		s.cache.Unref()
+		return nil, fmt.Errorf("open the frontier's store in %s: %w", dir, classify(err))
+	}
+	return s, nil
+}
+
+// classify finds the contract's error in one of Pebble's.
+func classify(err error) error {
+	switch {
+	case pebble.IsCorruptionError(err):
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EACCES) && strings.Contains(err.Error(), "LOCK"),
+		strings.Contains(err.Error(), "lock held by current process"):
+		return fmt.Errorf("%w: %w", ErrLocked, err)
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.EIO), errors.Is(err, os.ErrPermission):
+		return fmt.Errorf("%w: %w", ErrFailed, err)
+	}
+	return err
+}
+
+// Get implements Store.
+func (s *Pebble) Get(key []byte) ([]byte, bool, error) {
+	if s.closed.Load() {
+		return nil, false, ErrClosed
+	}
+	v, closer, err := s.db.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("read the frontier's store: %w", classify(err))
+	}
+	out := bytes.Clone(v)
+	return out, true, closer.Close()
+}
+
+// Scan implements Store.
+func (s *Pebble) Scan(from, to []byte, visit func(key, value []byte) bool) error {
+	if s.closed.Load() {
+		return ErrClosed
+	}
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
+	if err != nil {
+		return fmt.Errorf("read the frontier's store: %w", classify(err))
+	}
+	for ok := it.First(); ok; ok = it.Next() {
+		v, err := it.ValueAndErr()
+		if err != nil {
+			it.Close()
+			return fmt.Errorf("read the frontier's store: %w", classify(err))
+		}
+		if !visit(it.Key(), v) {
+			break
+		}
+	}
+	if err := it.Close(); err != nil {
+		return fmt.Errorf("read the frontier's store: %w", classify(err))
+	}
+	return nil
+}
+
+// Apply implements Store.
+func (s *Pebble) Apply(b *Batch, durable bool) (p Pending, err error) {
+	if s.closed.Load() {
+		return nil, ErrClosed
+	}
+	if err := s.failure(); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			f, ok := r.(storeFailure)
+			if !ok {
+				panic(r)
+			}
+			p, err = nil, s.fail(f.err)
+		}
+	}()
+	pb := s.db.NewBatchWithSize(b.Bytes() + 16*b.Len() + 64)
+	b.Each(func(op Op) {
+		switch {
+		case op.To != nil:
+			err = errors.Join(err, pb.DeleteRange(op.Key, op.To, nil))
+		case op.Delete:
+			err = errors.Join(err, pb.Delete(op.Key, nil))
+		default:
+			err = errors.Join(err, pb.Set(op.Key, op.Value, nil))
+		}
+	})
+	if err != nil {
+		return nil, s.fail(err)
+	}
+	if !durable {
+		if err := s.db.Apply(pb, pebble.NoSync); err != nil {
+			return nil, s.fail(err)
+		}
+		if err := pb.Close(); err != nil {
+			return nil, s.fail(err)
+		}
+		return durableNow{}, nil
+	}
+	if err := s.db.ApplyNoSyncWait(pb, pebble.Sync); err != nil {
+		return nil, s.fail(err)
+	}
+	return &pebblePending{store: s, batch: pb}, nil
+}
+
+// Close implements Store.
+func (s *Pebble) Close() (err error) {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			f, ok := r.(storeFailure)
+			if !ok {
+				panic(r)
+			}
+			err = s.fail(f.err)
+		}
+	}()
+	defer s.cache.Unref()
+	if s.failure() == nil {
+		// The log is synced as a whole, with the batches that nobody awaited.
+		if err := s.db.LogData(nil, pebble.Sync); err != nil && !errors.Is(err, pebble.ErrReadOnly) {
+			_ = s.db.Close()
+			return s.fail(err)
+		}
+	}
+	if err := s.db.Close(); err != nil {
+		return fmt.Errorf("close the frontier's store: %w", classify(err))
+	}
+	return nil
+}
+
+// Metrics returns Pebble's own figures, for people.
+func (s *Pebble) Metrics() *pebble.Metrics { return s.db.Metrics() }
+
+func (s *Pebble) failure() error {
+	if p := s.failed.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// fail makes err the store's end: after a failed write nobody knows what the
+// log holds, so that no later batch may be promised.
+func (s *Pebble) fail(err error) error {
+	err = fmt.Errorf("%w: %w", ErrFailed, err)
+	if s.failed.CompareAndSwap(nil, &err) {
+		return err
+	}
+	return s.failure()
+}
+
+// pebblePending awaits the log's sync.
+type pebblePending struct {
+	store *Pebble
+	batch *pebble.Batch
+}
+
+// Wait implements Pending.
+func (p *pebblePending) Wait() error {
+	err := p.batch.SyncWait()
+	if err != nil {
+		return p.store.fail(err)
+	}
+	return p.batch.Close()
+}
+
+// storeFailure carries what Pebble calls fatal to the caller of the store.
+type storeFailure struct{ err error }
+
+// pebbleLogger passes Pebble's messages on. Pebble expects Fatalf not to
+// return; it is turned into the store's failure instead of the process's end,
+// so that the crawl can end with a clear message and exit code.
+type pebbleLogger struct {
+	log   *slog.Logger
+	store *Pebble
+}
+
+func (l *pebbleLogger) Infof(format string, args ...any) {
+	l.log.Debug("pebble", "message", fmt.Sprintf(format, args...))
+}
+
+func (l *pebbleLogger) Errorf(format string, args ...any) {
+	l.log.Warn("pebble", "message", fmt.Sprintf(format, args...))
+}
+
+func (l *pebbleLogger) Fatalf(format string, args ...any) {
+	err := fmt.Errorf(format, args...)
+	l.log.Error("the frontier's store failed", "error", err)
+	panic(storeFailure{l.store.fail(err)})
+}
