@@ -68,7 +68,7 @@ func (s *session) handle(ctx context.Context, call *extractCall) *extractorv1.Ex
 	e.metrics.inWork.Inc()
 	defer e.metrics.inWork.Dec()
 	head := call.First().GetHead()
-	if tp := head.GetTraceparent(); tp != "" {
+	if tp := head.GetLease().GetTraceparent(); tp != "" {
 		spanCtx, span := e.tracer.Start(telemetry.Extract(ctx, tp), "extract")
 		defer span.End()
 		ctx = spanCtx

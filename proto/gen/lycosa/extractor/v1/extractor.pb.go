@@ -29,16 +29,15 @@ const (
 // PageHead begins a page.
 type PageHead struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The lease that was fetched.
+	// The lease that was fetched; its traceparent is that of the downloader's
+	// span.
 	Lease *v1.Lease `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
 	// The request as sent: request line, header lines, empty line. Empty: none
 	// was sent.
 	Request []byte `protobuf:"bytes,2,opt,name=request,proto3" json:"request,omitempty"`
 	// The response's status line and header lines as received, up to and with
 	// the empty line (of the final response: 1xx are left out). Empty: none.
-	ResponseHead []byte `protobuf:"bytes,3,opt,name=response_head,json=responseHead,proto3" json:"response_head,omitempty"`
-	// W3C traceparent of the downloader's span; empty: not traced.
-	Traceparent   string `protobuf:"bytes,4,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	ResponseHead  []byte `protobuf:"bytes,3,opt,name=response_head,json=responseHead,proto3" json:"response_head,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -92,13 +91,6 @@ func (x *PageHead) GetResponseHead() []byte {
 		return x.ResponseHead
 	}
 	return nil
-}
-
-func (x *PageHead) GetTraceparent() string {
-	if x != nil {
-		return x.Traceparent
-	}
-	return ""
 }
 
 // PageEnd ends a page.
@@ -361,12 +353,11 @@ var File_lycosa_extractor_v1_extractor_proto protoreflect.FileDescriptor
 
 const file_lycosa_extractor_v1_extractor_proto_rawDesc = "" +
 	"\n" +
-	"#lycosa/extractor/v1/extractor.proto\x12\x13lycosa.extractor.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1blycosa/crawl/v1/crawl.proto\"\xa1\x01\n" +
+	"#lycosa/extractor/v1/extractor.proto\x12\x13lycosa.extractor.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1blycosa/crawl/v1/crawl.proto\"\x7f\n" +
 	"\bPageHead\x124\n" +
 	"\x05lease\x18\x01 \x01(\v2\x16.lycosa.crawl.v1.LeaseB\x06\xbaH\x03\xc8\x01\x01R\x05lease\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\fR\arequest\x12#\n" +
-	"\rresponse_head\x18\x03 \x01(\fR\fresponseHead\x12 \n" +
-	"\vtraceparent\x18\x04 \x01(\tR\vtraceparent\"G\n" +
+	"\rresponse_head\x18\x03 \x01(\fR\fresponseHead\"G\n" +
 	"\aPageEnd\x12<\n" +
 	"\x06result\x18\x01 \x01(\v2\x1c.lycosa.crawl.v1.FetchResultB\x06\xbaH\x03\xc8\x01\x01R\x06result\"\xa7\x01\n" +
 	"\x0eExtractRequest\x12\x0e\n" +
