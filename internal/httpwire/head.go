@@ -131,7 +131,8 @@ func (h *Head) parse(b []byte) error {
 	if err := h.parseStatusLine(line); err != nil {
 		return err
 	}
-	folds := false // whether the last line was a field that may be continued
+	folds := false  // whether the last line was a field that may be continued
+	joined := false // whether its value is a copy of ours, which may grow in place
 	for len(rest) > 0 {
 		line, rest = h.line(rest)
 		if len(line) == 0 {
@@ -140,7 +141,11 @@ func (h *Head) parse(b []byte) error {
 		if line[0] == ' ' || line[0] == '\t' {
 			if folds {
 				f := &h.Fields[len(h.Fields)-1]
-				f.Value = append(append(f.Value[:len(f.Value):len(f.Value)], ' '), trimOWS(line)...)
+				if !joined {
+					f.Value = f.Value[:len(f.Value):len(f.Value)]
+					joined = true
+				}
+				f.Value = append(append(f.Value, ' '), trimOWS(line)...)
 				h.noteValue(line)
 				h.Notes |= NoteFolded
 				continue
@@ -148,7 +153,7 @@ func (h *Head) parse(b []byte) error {
 			// A blank before the first field: read as a field, as browsers do.
 			line = trimOWS(line)
 		}
-		folds = h.field(line)
+		folds, joined = h.field(line), false
 	}
 	return nil
 }
