@@ -36,7 +36,7 @@ func resultMessage(res *fetch.Result, queued time.Duration) *crawlv1.FetchResult
 		ReceivedBytes: res.ReceivedBytes,
 		BodyBytes:     res.BodyBytes,
 		Truncated:     string(res.Truncated),
-		Annotations:   res.Notes.Codes(),
+		Annotations:   append(res.Notes.Codes(), res.Odd.Names()...),
 		Tls:           res.TLS,
 		Timings: &crawlv1.Timings{
 			Queue: phase(queued), Connect: phase(res.Timings.Connect), Tls: phase(res.Timings.TLS),

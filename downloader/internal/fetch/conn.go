@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lycosa.dev/downloader/internal/bufpool"
+	"lycosa.dev/internal/httpwire"
 )
 
 // connKey says what a kept connection may be used for: exactly the scheme,
@@ -29,7 +30,8 @@ type conn struct {
 	tlsFacts   string
 	certError  string
 	probe      probe
-	expires    time.Time // guarded by the pool's lock, with the fields below
+	scratch    httpwire.Head // of the exchange that owns the connection
+	expires    time.Time     // guarded by the pool's lock, with the fields below
 	newer, old *conn
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"lycosa.dev/downloader/internal/bufpool"
 	"lycosa.dev/downloader/internal/wire"
+	"lycosa.dev/internal/httpwire"
 )
 
 // Bounds of what is read that no setting changes.
@@ -136,6 +137,7 @@ func (x *exchange) exchange(ctx context.Context) (keep bool, f *failure) {
 	}
 	x.res.Class, x.res.Status, x.res.RetryAfter = ClassResponse, x.head.Status, x.head.RetryAfter
 	x.res.Notes |= x.head.Notes
+	x.res.Odd = x.head.Odd
 	x.sink.Own(small)
 	if in.buf != nil {
 		x.sink.Own(in.buf)
@@ -236,7 +238,7 @@ func (x *exchange) readHead(in *input) *failure {
 					return x.headTooLarge()
 				}
 				in.body = in.start + n
-				head, err := wire.Parse(in.mem[in.start:in.body])
+				head, err := wire.Parse(in.mem[in.start:in.body], &x.conn.scratch)
 				if err != nil {
 					return protocolFailure(err)
 				}
@@ -288,7 +290,7 @@ func (x *exchange) noStatusLine(in *input) *failure {
 	if !x.cfg.AcceptHTTP09 || !x.req.Target.defaultPort() {
 		return &failure{ClassProtocol, "http09", fmt.Sprintf("no status line: the response begins with %q", in.mem[in.start:min(in.end, in.start+40)])}
 	}
-	x.head = wire.Head{Status: 200, HTTP10: true, Framing: wire.FramingClose, Notes: wire.NoteHTTP09}
+	x.head = wire.Head{Status: 200, Framing: httpwire.Framing{Kind: httpwire.FramingClose}, Notes: wire.NoteHTTP09}
 	in.body = in.start
 	return nil
 }

@@ -21,6 +21,7 @@ import (
 	"lycosa.dev/downloader/internal/fetch"
 	"lycosa.dev/downloader/internal/wire"
 	"lycosa.dev/internal/casefiles"
+	"lycosa.dev/internal/httpwire"
 	"lycosa.dev/internal/netpolicy"
 )
 
@@ -207,15 +208,16 @@ func TestResponses(t *testing.T) {
 		status int
 		trunc  fetch.Truncation
 		notes  wire.Note
+		odd    httpwire.Note
 		kept   bool
 	}{
 		"length":          {say: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab", body: "ab", kept: true},
 		"until close":     {say: "HTTP/1.1 200 OK\r\n\r\nabc", body: "abc"},
 		"long":            {say: "HTTP/1.1 200 OK\r\nContent-Length: 204800\r\n\r\n" + long, body: long, kept: true},
 		"chunked":         {say: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n", body: "2\r\nab\r\n0\r\n\r\n", kept: true},
-		"chunk garbled":   {say: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabXX", body: "2\r\nabXX", trunc: "unspecified", notes: wire.NoteChunkError},
-		"chunk cut":       {say: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", body: "5\r\nab", trunc: "disconnect", notes: wire.NoteChunkError},
-		"no chunks":       {say: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n<p>", body: "<p>", notes: wire.NoteBodyWithoutChunks},
+		"chunk garbled":   {say: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabXX", body: "2\r\nabXX", trunc: "unspecified", odd: httpwire.NoteChunkMalformed},
+		"chunk cut":       {say: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", body: "5\r\nab", trunc: "disconnect", odd: httpwire.NoteChunkTruncated},
+		"no chunks":       {say: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n<p>", body: "<p>", odd: httpwire.NoteNotChunked},
 		"short":           {say: "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab", body: "ab", trunc: "disconnect", notes: wire.NoteLengthMismatch},
 		"excess":          {say: "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nab", body: "a", notes: wire.NoteExcessBytes},
 		"204":             {say: "HTTP/1.1 204 No\r\n\r\n", status: 204, kept: true},
@@ -274,8 +276,8 @@ func TestResponses(t *testing.T) {
 				if res.Class != c.class || res.Code != c.code || res.Status != c.status || res.Truncated != c.trunc {
 					t.Errorf("class %v, code %q (%s), status %d, truncated %q; want %v %q %d %q", res.Class, res.Code, res.Detail, res.Status, res.Truncated, c.class, c.code, c.status, c.trunc)
 				}
-				if res.Notes != c.notes {
-					t.Errorf("notes %v, want %v", res.Notes.Codes(), c.notes.Codes())
+				if res.Notes != c.notes || res.Odd != c.odd {
+					t.Errorf("notes %v %v, want %v %v", res.Notes.Codes(), res.Odd, c.notes.Codes(), c.odd)
 				}
 				if cut == 0 || name != "chunk garbled" {
 					if p.body != c.body || res.BodyBytes != int64(len(c.body)) {

@@ -5,6 +5,7 @@ import (
 
 	"lycosa.dev/downloader/internal/bufpool"
 	"lycosa.dev/downloader/internal/wire"
+	"lycosa.dev/internal/httpwire"
 )
 
 // readBody passes the body on, piece by piece as buffers fill. reusable tells
@@ -42,7 +43,7 @@ func (x *exchange) readBody(in *input) (reusable bool, f *failure) {
 			break
 		}
 		if x.body.Lost() {
-			x.res.Notes |= wire.NoteChunkError
+			x.res.Odd |= httpwire.NoteChunkMalformed
 			x.res.Truncated = TruncatedUnspecified
 			break
 		}
@@ -82,8 +83,9 @@ func (x *exchange) readBody(in *input) (reusable bool, f *failure) {
 
 // ended notes how the body stands when the connection ends with err.
 func (x *exchange) ended(err error) {
-	end, notes := x.body.Close()
+	end, notes, odd := x.body.Close()
 	x.res.Notes |= notes
+	x.res.Odd |= odd
 	switch {
 	case isTimeout(err):
 		x.res.Truncated = TruncatedTime

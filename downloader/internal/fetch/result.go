@@ -6,6 +6,7 @@ import (
 
 	"lycosa.dev/downloader/internal/bufpool"
 	"lycosa.dev/downloader/internal/wire"
+	"lycosa.dev/internal/httpwire"
 )
 
 // Class says in which stage an exchange ended.
@@ -79,8 +80,10 @@ type Result struct {
 	Status int
 	// Truncated says why the body is not whole.
 	Truncated Truncation
-	// Notes is what was tolerated.
+	// Notes is what was tolerated in the exchange, Odd what was odd in the
+	// response's own bytes.
 	Notes wire.Note
+	Odd   httpwire.Note
 	// Started is when the exchange began, by the wall clock.
 	Started time.Time
 	// Timings are the phases' lengths.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lycosa.dev/downloader/internal/wire"
+	"lycosa.dev/internal/httpwire"
 )
 
 func parse(t testing.TB, in string) (wire.Head, error) {
@@ -22,57 +23,65 @@ func parse(t testing.TB, in string) (wire.Head, error) {
 	if n != len(b) {
 		t.Fatalf("%q: end at %d of %d", in, n, len(b))
 	}
-	return wire.Parse(b)
+	return wire.Parse(b, new(httpwire.Head))
 }
 
 func TestParse(t *testing.T) {
 	type want struct {
 		status  int
-		framing wire.Framing
+		framing httpwire.FramingKind
 		length  int64
 		keep    bool
 		notes   wire.Note
+		odd     httpwire.Note
 		err     string
 	}
-	const ok = "HTTP/1.1 200 OK\r\n"
+	const (
+		ok      = "HTTP/1.1 200 OK\r\n"
+		none    = httpwire.FramingNone
+		length  = httpwire.FramingLength
+		chunked = httpwire.FramingChunked
+		toClose = httpwire.FramingClose
+	)
 	for in, w := range map[string]want{
-		ok + "Content-Length: 5\r\n\r\n":                      {200, wire.FramingLength, 5, true, 0, ""},
-		ok + "content-LENGTH :\t5 \r\n\r\n":                   {200, wire.FramingLength, 5, true, 0, ""},
-		ok + "\r\n":                                           {200, wire.FramingClose, 0, false, 0, ""},
-		ok + "Content-Length: 0\r\n\r\n":                      {200, wire.FramingLength, 0, true, 0, ""},
-		ok + "Content-Length: 9\r\nContent-Length: 9\r\n\r\n": {200, wire.FramingLength, 9, true, wire.NoteLengthRepeated, ""},
-		ok + "Content-Length: 9, 9\r\n\r\n":                   {200, wire.FramingLength, 9, true, wire.NoteLengthRepeated, ""},
+		ok + "Content-Length: 5\r\n\r\n":                      {200, length, 5, true, 0, 0, ""},
+		ok + "content-LENGTH :\t5 \r\n\r\n":                   {200, length, 5, true, 0, 0, ""},
+		ok + "\r\n":                                           {200, toClose, 0, false, 0, 0, ""},
+		ok + "Content-Length: 0\r\n\r\n":                      {200, length, 0, true, 0, 0, ""},
+		ok + "Content-Length: 9\r\nContent-Length: 9\r\n\r\n": {200, length, 9, true, 0, httpwire.NoteLengthRepeated, ""},
+		ok + "Content-Length: 9, 9\r\n\r\n":                   {200, length, 9, true, 0, httpwire.NoteLengthRepeated, ""},
 		ok + "Content-Length: 9\r\nContent-Length: 7\r\n\r\n": {err: "content-length-conflict"},
 		ok + "Content-Length: 9, 7\r\n\r\n":                   {err: "content-length-conflict"},
-		ok + "Content-Length: 9\r\nContent-Length: 7\r\nTransfer-Encoding: chunked\r\n\r\n": {200, wire.FramingChunked, 0, true, wire.NoteLengthAndChunked, ""},
-		ok + "Content-Length:    9\x00\r\n\r\n":                                             {200, wire.FramingLength, 9, true, wire.NoteBadContentLength, ""},
-		ok + "Content-Length: -1\r\n\r\n":                                                   {200, wire.FramingClose, 0, false, wire.NoteBadContentLength, ""},
-		ok + "Content-Length: 99999999999999999999\r\n\r\n":                                 {200, wire.FramingClose, 0, false, wire.NoteBadContentLength, ""},
-		ok + "Content-Length:\r\n 12\r\n\r\n":                                               {200, wire.FramingLength, 12, true, wire.NoteFoldedHeader, ""},
-		ok + "Transfer-Encoding: gzip, Chunked\r\n\r\n":                                     {200, wire.FramingChunked, 0, true, wire.NoteTransferCoding, ""},
-		ok + "Transfer-Encoding: identity\r\nContent-Length: 3\r\n\r\n":                     {200, wire.FramingLength, 3, true, 0, ""},
-		ok + "Connection: Close\r\nContent-Length: 3\r\n\r\n":                               {200, wire.FramingLength, 3, false, 0, ""},
-		ok + "Connection: x, close\r\nContent-Length: 3\r\n\r\n":                            {200, wire.FramingLength, 3, false, 0, ""},
-		ok + "Junk line\r\n: empty\r\nContent-Length: 3\r\n\r\n":                            {200, wire.FramingLength, 3, true, wire.NoteBadHeaderLine, ""},
-		"HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\n":                                      {200, wire.FramingLength, 3, false, 0, ""},
-		"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 3\r\n\r\n":            {200, wire.FramingLength, 3, true, 0, ""},
-		"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n":                             {200, wire.FramingChunked, 0, false, wire.NoteChunkedHTTP10, ""},
-		"HTTP/1.0 200 OK\r\nHTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\n":                   {200, wire.FramingLength, 3, false, wire.NoteBadHeaderLine, ""},
-		"HTTP/1.1 200 OK\nContent-Length: 3\n\n":                                            {200, wire.FramingLength, 3, true, wire.NoteBareLF, ""},
-		"HTTP/1.1 204 No\r\nContent-Length: 3\r\n\r\n":                                      {204, wire.FramingNone, 0, true, 0, ""},
-		"HTTP/1.1 304 No\r\nTransfer-Encoding: chunked\r\n\r\n":                             {304, wire.FramingNone, 0, true, 0, ""},
-		"HTTP/1.1 100 Continue\r\n\r\n":                                                     {100, wire.FramingNone, 0, true, 0, ""},
-		"HTTP/1.1 200\r\nContent-Length: 1\r\n\r\n":                                         {200, wire.FramingLength, 1, true, 0, ""},
-		"HTTP/1.1  404  Not\r\nContent-Length: 1\r\n\r\n":                                   {404, wire.FramingLength, 1, true, wire.NoteOddStatusLine, ""},
-		"HTTP/1.1 OK\r\nContent-Length: 1\r\n\r\n":                                          {200, wire.FramingLength, 1, true, wire.NoteNoStatus, ""},
-		"HTTP/2 200\r\nContent-Length: 1\r\n\r\n":                                           {200, wire.FramingLength, 1, true, wire.NoteOddStatusLine, ""},
-		"http/1.1 200 ok\r\nContent-Length: 1\r\n\r\n":                                      {200, wire.FramingLength, 1, true, 0, ""},
-		"ICY 200 OK\r\n\r\n":                                                                {200, wire.FramingClose, 0, false, wire.NoteOddStatusLine, ""},
-		"xHTTP/1.1 200 ok\r\nContent-Length: 1\r\n\r\n":                                     {200, wire.FramingLength, 1, true, 0, ""},
+		ok + "Content-Length: 9\r\nContent-Length: 7\r\nTransfer-Encoding: chunked\r\n\r\n": {200, chunked, 0, true, 0, httpwire.NoteLengthIgnored, ""},
+		ok + "Content-Length:    9\x00\r\n\r\n":                                             {200, length, 9, true, 0, 0, ""},
+		ok + "Content-Length: -1\r\n\r\n":                                                   {200, toClose, 0, false, wire.NoteBadLength, 0, ""},
+		ok + "Content-Length: 99999999999999999999\r\n\r\n":                                 {200, toClose, 0, false, wire.NoteBadLength, 0, ""},
+		ok + "Content-Length:\r\n 12\r\n\r\n":                                               {200, length, 12, true, 0, httpwire.NoteFolded, ""},
+		ok + "Transfer-Encoding: gzip, Chunked\r\n\r\n":                                     {200, chunked, 0, true, 0, 0, ""},
+		ok + "Transfer-Encoding: gzip\r\nContent-Length: 3\r\n\r\n":                         {200, toClose, 0, false, 0, httpwire.NoteLengthIgnored, ""},
+		ok + "Transfer-Encoding: identity\r\nContent-Length: 3\r\n\r\n":                     {200, length, 3, true, 0, 0, ""},
+		ok + "Connection: Close\r\nContent-Length: 3\r\n\r\n":                               {200, length, 3, false, 0, 0, ""},
+		ok + "Connection: x, close\r\nContent-Length: 3\r\n\r\n":                            {200, length, 3, false, 0, 0, ""},
+		ok + "Junk line\r\n: empty\r\nContent-Length: 3\r\n\r\n":                            {200, length, 3, true, 0, httpwire.NoteJunkLine, ""},
+		"HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\n":                                      {200, length, 3, false, 0, 0, ""},
+		"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 3\r\n\r\n":            {200, length, 3, true, 0, 0, ""},
+		"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n":                             {200, chunked, 0, false, wire.NoteChunkedHTTP10, 0, ""},
+		"HTTP/1.0 200 OK\r\nHTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\n":                   {200, length, 3, false, 0, httpwire.NoteJunkLine, ""},
+		"HTTP/1.1 200 OK\nContent-Length: 3\n\n":                                            {200, length, 3, true, 0, httpwire.NoteBareLF, ""},
+		"HTTP/1.1 204 No\r\nContent-Length: 3\r\n\r\n":                                      {204, none, 0, true, 0, 0, ""},
+		"HTTP/1.1 304 No\r\nTransfer-Encoding: chunked\r\n\r\n":                             {304, none, 0, true, 0, 0, ""},
+		"HTTP/1.1 100 Continue\r\n\r\n":                                                     {100, none, 0, true, 0, 0, ""},
+		"HTTP/1.1 200\r\nContent-Length: 1\r\n\r\n":                                         {200, length, 1, true, 0, 0, ""},
+		"HTTP/1.1  404  Not\r\nContent-Length: 1\r\n\r\n":                                   {404, length, 1, true, 0, httpwire.NoteOddStatusLine, ""},
+		"HTTP/2 200\r\nContent-Length: 1\r\n\r\n":                                           {200, length, 1, true, 0, 0, ""},
+		"http/1.1 200 ok\r\nContent-Length: 1\r\n\r\n":                                      {200, length, 1, true, 0, httpwire.NoteOddStatusLine, ""},
+		"ICY 200 OK\r\n\r\n":                                                                {200, toClose, 0, false, 0, httpwire.NoteOddStatusLine, ""},
+		"xHTTP/1.1 200 ok\r\nContent-Length: 1\r\n\r\n":                                     {200, length, 1, true, 0, 0, ""},
+		"HTTP/1.1 OK\r\nContent-Length: 1\r\n\r\n":                                          {err: "bad-status"},
 		"HTTP/1.1 4294967496 OK\r\n\r\n":                                                    {err: "bad-status"},
 		"HTTP/1.1 099 OK\r\n\r\n":                                                           {err: "bad-status"},
 		"HTTP/1.1 20 OK\r\n\r\n":                                                            {err: "bad-status"},
-		"HTTP/1.1 999 Denied\r\nContent-Length: 1\r\n\r\n":                                  {999, wire.FramingLength, 1, true, 0, ""},
+		"HTTP/1.1 999 Denied\r\nContent-Length: 1\r\n\r\n":                                  {999, length, 1, true, 0, 0, ""},
 	} {
 		h, err := parse(t, in)
 		var pe *wire.ProtocolError
@@ -86,8 +95,8 @@ func TestParse(t *testing.T) {
 			t.Errorf("%q: %v", in, err)
 			continue
 		}
-		if got := (want{h.Status, h.Framing, h.Length, h.KeepAlive, h.Notes, ""}); got != w {
-			t.Errorf("%q:\n got %+v %v\nwant %+v %v", in, got, got.notes.Codes(), w, w.notes.Codes())
+		if got := (want{h.Status, h.Framing.Kind, h.Framing.Length, h.KeepAlive, h.Notes, h.Odd, ""}); got != w {
+			t.Errorf("%q:\n got %+v %v %v\nwant %+v %v %v", in, got, got.notes.Codes(), got.odd, w, w.notes.Codes(), w.odd)
 		}
 	}
 }
@@ -104,7 +113,7 @@ func TestParseHints(t *testing.T) {
 func TestParseManyFolds(t *testing.T) {
 	in := "HTTP/1.1 200 OK\r\nA: b\r\n" + strings.Repeat(" \n", 128<<10) + "\r\n"
 	start := time.Now()
-	if _, err := wire.Parse([]byte(in)); err != nil {
+	if _, err := wire.Parse([]byte(in), new(httpwire.Head)); err != nil {
 		t.Fatal(err)
 	}
 	if d := time.Since(start); d > 10*time.Second {
@@ -146,13 +155,13 @@ func TestFindEndSplit(t *testing.T) {
 }
 
 func TestBody(t *testing.T) {
-	chunked := wire.Head{Framing: wire.FramingChunked}
+	chunked := wire.Head{Framing: httpwire.Framing{Kind: httpwire.FramingChunked}}
 	type want struct {
 		taken int
 		done  bool
 		lost  bool
 		end   wire.End
-		notes wire.Note
+		odd   httpwire.Note
 	}
 	for in, w := range map[string]want{
 		"3\r\nabc\r\n0\r\n\r\nREST":            {13, true, false, wire.EndWhole, 0},
@@ -160,16 +169,15 @@ func TestBody(t *testing.T) {
 		"3;x=y\r\nabc\r\n000;z\r\n\r\n":        {21, true, false, wire.EndWhole, 0},
 		"3\nabc\n0\n\n":                        {9, true, false, wire.EndWhole, 0},
 		"A\r\n0123456789\r\n0\r\nT: v\r\n\r\n": {26, true, false, wire.EndWhole, 0},
-		"3\r\nabc\r\n0\r\n":                    {11, false, false, wire.EndWhole, wire.NoteTrailerCut},
-		"3\r\nabc\r\n0":                        {9, false, false, wire.EndWhole, wire.NoteTrailerCut},
-		"3\r\nabc\r\n":                         {8, false, false, wire.EndCut, wire.NoteChunkError},
-		"3\r\nab":                              {5, false, false, wire.EndCut, wire.NoteChunkError},
-		"":                                     {0, false, false, wire.EndCut, wire.NoteChunkError},
-		"3\r\nabcX\r\n":                        {9, false, true, wire.EndGarbled, wire.NoteChunkError},
-		"3\r\nabc\r\nzz\r\n":                   {12, false, true, wire.EndGarbled, wire.NoteChunkError},
-		"3\r\nabc\r\nfffffffffffffffffff\r\n":  {29, false, true, wire.EndGarbled, wire.NoteChunkError},
-		"-3\r\nabc":                            {7, false, false, wire.EndWhole, wire.NoteBodyWithoutChunks},
-		"<html>plain</html>":                   {18, false, false, wire.EndWhole, wire.NoteBodyWithoutChunks},
+		"3\r\nabc\r\n0\r\n":                    {11, false, false, wire.EndWhole, httpwire.NoteNoFinalLine},
+		"3\r\nabc\r\n":                         {8, false, false, wire.EndCut, httpwire.NoteChunkTruncated},
+		"3\r\nab":                              {5, false, false, wire.EndCut, httpwire.NoteChunkTruncated},
+		"":                                     {0, false, false, wire.EndCut, httpwire.NoteChunkTruncated},
+		"3\r\nabcX\r\n":                        {9, false, true, wire.EndGarbled, httpwire.NoteChunkMalformed},
+		"3\r\nabc\r\nzz\r\n":                   {12, false, true, wire.EndGarbled, httpwire.NoteChunkMalformed},
+		"3\r\nabc\r\nfffffffffffffffffff\r\n":  {29, false, true, wire.EndGarbled, httpwire.NoteChunkMalformed},
+		"-3\r\nabc":                            {7, false, false, wire.EndWhole, httpwire.NoteNotChunked},
+		"<html>plain</html>":                   {18, false, false, wire.EndWhole, httpwire.NoteNotChunked},
 	} {
 		// Whole and byte by byte: the cuts must make no difference.
 		for _, step := range []int{len(in) + 1, 1, 2, 3} {
@@ -182,19 +190,20 @@ func TestBody(t *testing.T) {
 					break
 				}
 			}
-			end, notes := b.Close()
-			if got := (want{taken, b.Done(), b.Lost(), end, notes}); got != w {
+			end, _, odd := b.Close()
+			if got := (want{taken, b.Done(), b.Lost(), end, odd}); got != w {
 				t.Errorf("%q by %d: %+v, want %+v", in, step, got, w)
 			}
 		}
 	}
-	b := wire.NewBody(&wire.Head{Framing: wire.FramingLength, Length: 4})
+	four := wire.Head{Framing: httpwire.Framing{Kind: httpwire.FramingLength, Length: 4}}
+	b := wire.NewBody(&four)
 	if n := b.Scan([]byte("abcdef")); n != 4 || !b.Done() {
 		t.Errorf("length: %d %v", n, b.Done())
 	}
-	b = wire.NewBody(&wire.Head{Framing: wire.FramingLength, Length: 4})
+	b = wire.NewBody(&four)
 	b.Scan([]byte("ab"))
-	if end, n := b.Close(); end != wire.EndCut || n != wire.NoteLengthMismatch || b.Left() != 2 {
+	if end, n, _ := b.Close(); end != wire.EndCut || n != wire.NoteLengthMismatch {
 		t.Errorf("short: %v %v", end, n)
 	}
 	b = wire.NewBody(&wire.Head{})
@@ -235,7 +244,7 @@ func FuzzResponse(f *testing.F) {
 			if s == wire.StartHTTP {
 				if head = wire.FindEnd(in[at:n], known); head > 0 {
 					head += at
-					h, err = wire.Parse(in[at:head])
+					h, err = wire.Parse(in[at:head], new(httpwire.Head))
 					break
 				}
 				known = n - at
@@ -258,7 +267,7 @@ func FuzzResponse(f *testing.F) {
 				break
 			}
 		}
-		end, _ = b.Close()
+		end, _, _ = b.Close()
 		return head, h, err, body, end
 	}
 	f.Fuzz(func(t *testing.T, in []byte, step uint8) {
@@ -273,11 +282,12 @@ func FuzzResponse(f *testing.F) {
 func BenchmarkParse(b *testing.B) {
 	in := []byte("HTTP/1.1 200 OK\r\nServer: nginx/1.22.1\r\nDate: Mon, 30 Nov 2026 10:00:00 GMT\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: 20480\r\nLast-Modified: Mon, 30 Nov 2026 10:00:00 GMT\r\nConnection: keep-alive\r\nETag: \"64b6\"\r\nAccept-Ranges: bytes\r\n\r\n")
 	b.ReportAllocs()
+	var scratch httpwire.Head
 	for b.Loop() {
 		if n := wire.FindEnd(in, 0); n != len(in) {
 			b.Fatal(n)
 		}
-		if _, err := wire.Parse(in); err != nil {
+		if _, err := wire.Parse(in, &scratch); err != nil {
 			b.Fatal(err)
 		}
 	}
