@@ -62,7 +62,8 @@ type CallerOptions[Req, Res any] struct {
 	Final func(*Res) bool
 	// OnPartial gets every response that is not final, of whichever id, known or
 	// not (a credit that belongs to the stream). It runs in the stream's reader
-	// and must not block. If it is nil, a call's partials go to its Recv.
+	// and must not block. If it is nil, the partials of a call made by Begin go
+	// to its Recv; those of a Call are dropped.
 	OnPartial func(*Res)
 	// Partials is how many partial answers wait for Recv of one call; one more
 	// ends the call with ErrPartialsUnread. 0 is 64.
@@ -291,7 +292,7 @@ func (c *Caller[Req, Res]) dispatch(s *callerStream[Req, Res], res *Res) {
 	c.mu.Lock()
 	call := s.calls[c.opt.ID(res)]
 	c.mu.Unlock()
-	if call == nil {
+	if call == nil || call.partials == nil {
 		return
 	}
 	select {
@@ -347,7 +348,7 @@ func (c *Caller[Req, Res]) Call(ctx context.Context, req *Req) (*Res, error) {
 	if c.opt.RequestID != nil {
 		id = c.opt.RequestID(req)
 	}
-	call, err := c.begin(ctx, id)
+	call, err := c.begin(ctx, id, false)
 	if err != nil {
 		return nil, err
 	}
@@ -365,7 +366,7 @@ func (c *Caller[Req, Res]) Begin(ctx context.Context) (*Call[Req, Res], error) {
 	if c.opt.SetID == nil {
 		panic("rpc.Caller.Begin: the requests hold the id; use BeginID")
 	}
-	return c.begin(ctx, 0)
+	return c.begin(ctx, 0, true)
 }
 
 // BeginID is Begin for a Caller whose requests hold their ids.
@@ -373,10 +374,11 @@ func (c *Caller[Req, Res]) BeginID(ctx context.Context, id uint64) (*Call[Req, R
 	if c.opt.SetID != nil {
 		panic("rpc.Caller.BeginID: the Caller chooses the ids; use Begin")
 	}
-	return c.begin(ctx, id)
+	return c.begin(ctx, id, true)
 }
 
-func (c *Caller[Req, Res]) begin(ctx context.Context, id uint64) (*Call[Req, Res], error) {
+// begin makes a call; partials says that its owner may Recv.
+func (c *Caller[Req, Res]) begin(ctx context.Context, id uint64, partials bool) (*Call[Req, Res], error) {
 	select {
 	case <-c.drain:
 		return nil, ErrStopped
@@ -395,7 +397,7 @@ func (c *Caller[Req, Res]) begin(ctx context.Context, id uint64) (*Call[Req, Res
 			return nil, ErrStopped
 		}
 	}
-	call, err := c.register(ctx, id)
+	call, err := c.register(ctx, id, partials)
 	if err != nil {
 		<-c.slots
 	}
@@ -403,9 +405,9 @@ func (c *Caller[Req, Res]) begin(ctx context.Context, id uint64) (*Call[Req, Res
 }
 
 // register enters a call, which holds a slot, on the live stream.
-func (c *Caller[Req, Res]) register(ctx context.Context, id uint64) (*Call[Req, Res], error) {
+func (c *Caller[Req, Res]) register(ctx context.Context, id uint64, partials bool) (*Call[Req, Res], error) {
 	call := &Call[Req, Res]{caller: c, id: id, done: make(chan struct{})}
-	if c.opt.Final != nil && c.opt.OnPartial == nil {
+	if partials && c.opt.Final != nil && c.opt.OnPartial == nil {
 		call.partials = make(chan *Res, c.opt.Partials)
 	}
 	for {

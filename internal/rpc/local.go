@@ -192,7 +192,7 @@ type localConn struct {
 // Invoke implements grpc.ClientConnInterface.
 func (c *localConn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	o := parseCallOptions(opts)
-	call, m, err := c.local.begin(ctx, c.name, method)
+	call, m, err := c.local.begin(withTraceparent(ctx), c.name, method)
 	if err != nil {
 		o.finish(nil, nil, err)
 		return err
