@@ -25,24 +25,46 @@ var outcomeClasses = map[fetch.Class]crawlv1.OutcomeClass{
 	fetch.ClassCancelled:  crawlv1.OutcomeClass_OUTCOME_CLASS_NOT_STARTED,
 }
 
+// resultMemory holds a FetchResult with what every one of them refers to, so
+// that a page costs one allocation for it and not ten.
+type resultMemory struct {
+	result    crawlv1.FetchResult
+	timings   crawlv1.Timings
+	started   timestamppb.Timestamp
+	durations [6]durationpb.Duration
+}
+
 // resultMessage is what the ring is told of an exchange. queued is how long the
 // lease waited before it.
 func resultMessage(res *fetch.Result, queued time.Duration) *crawlv1.FetchResult {
-	m := &crawlv1.FetchResult{
-		Class:         outcomeClasses[res.Class],
-		Status:        uint32(res.Status),
-		StartedAt:     timestamppb.New(res.Started),
-		SentBytes:     res.SentBytes,
-		ReceivedBytes: res.ReceivedBytes,
-		BodyBytes:     res.BodyBytes,
-		Truncated:     string(res.Truncated),
-		Annotations:   append(res.Notes.Codes(), res.Odd.Names()...),
-		Tls:           res.TLS,
-		Timings: &crawlv1.Timings{
-			Queue: phase(queued), Connect: phase(res.Timings.Connect), Tls: phase(res.Timings.TLS),
-			FirstByte: phase(res.Timings.FirstByte), Body: phase(res.Timings.Body), Total: phase(res.Timings.Total),
-		},
-		ReusedConnection: res.Reused,
+	mem := new(resultMemory)
+	m := &mem.result
+	m.Class = outcomeClasses[res.Class]
+	m.Status = uint32(res.Status)
+	m.SentBytes, m.ReceivedBytes, m.BodyBytes = res.SentBytes, res.ReceivedBytes, res.BodyBytes
+	m.Truncated = string(res.Truncated)
+	m.Annotations = append(res.Notes.Codes(), res.Odd.Names()...)
+	m.Tls = res.TLS
+	m.ReusedConnection = res.Reused
+	mem.started.Seconds, mem.started.Nanos = res.Started.Unix(), int32(res.Started.Nanosecond())
+	m.StartedAt = &mem.started
+	m.Timings = &mem.timings
+	for i, p := range [...]struct {
+		dst **durationpb.Duration
+		d   time.Duration
+	}{
+		{&m.Timings.Queue, queued},
+		{&m.Timings.Connect, res.Timings.Connect},
+		{&m.Timings.Tls, res.Timings.TLS},
+		{&m.Timings.FirstByte, res.Timings.FirstByte},
+		{&m.Timings.Body, res.Timings.Body},
+		{&m.Timings.Total, res.Timings.Total},
+	} {
+		if p.d > 0 { // a phase that did not occur stays unset
+			d := &mem.durations[i]
+			d.Seconds, d.Nanos = int64(p.d/time.Second), int32(p.d%time.Second)
+			*p.dst = d
+		}
 	}
 	if res.Address.IsValid() {
 		m.Address, m.Port = res.Address.Addr().Unmap().AsSlice(), uint32(res.Address.Port())
@@ -61,13 +83,6 @@ func resultMessage(res *fetch.Result, queued time.Duration) *crawlv1.FetchResult
 		m.RetryAfter = durationpb.New(d)
 	}
 	return m
-}
-
-func phase(d time.Duration) *durationpb.Duration {
-	if d <= 0 {
-		return nil
-	}
-	return durationpb.New(d)
 }
 
 // maxRetryAfter bounds what a server may ask for; the frontier has limits of

@@ -65,7 +65,8 @@ type Config struct {
 	// MaxIdle bounds the connections kept, over all hosts; the least recently
 	// used goes first.
 	MaxIdle int
-	// MaxIdlePerHost bounds the connections kept to one host's address.
+	// MaxIdlePerHost bounds the connections kept to one address of a host. How
+	// many are open at a time is for the leases to say, not for this.
 	MaxIdlePerHost int
 
 	// RootCAs are the authorities trusted; nil: the system's.
@@ -108,7 +109,7 @@ func Default() Config {
 		MaxHeadBytes:   256 << 10,
 		KeepAlive:      75 * time.Second,
 		MaxIdle:        1024,
-		MaxIdlePerHost: 8,
+		MaxIdlePerHost: 256,
 	}
 }
 
