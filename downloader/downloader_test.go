@@ -439,7 +439,7 @@ func TestConfigValidateNamesEveryProblem(t *testing.T) {
 	}
 	c.ID, c.Capacity, c.Scheduler, c.IdleTimeout, c.VerifyTLS = "", 0, "", 0, "maybe"
 	err := c.Validate()
-	for _, want := range []string{"id:", "capacity:", "scheduler:", "idle_timeout:", "verify:"} {
+	for _, want := range []string{"id:", "capacity:", "scheduler:", "idle_timeout:", "verify_tls:"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s is not named in %v", want, err)
 		}

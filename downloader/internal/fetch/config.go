@@ -131,13 +131,13 @@ func (s *Settings) Validate() error {
 		}
 	}
 	if s.MinRateGrace < 0 || s.MinRateBytes < 0 {
-		errs = append(errs, errors.New("min_rate_grace, min_rate_bytes: must be 0 or more"))
+		errs = append(errs, errors.New("min_rate_grace, min_rate: must be 0 or more"))
 	}
 	if s.MaxBodyBytes < 1 {
-		errs = append(errs, fmt.Errorf("max_body_bytes: must be 1 or more, is %d", s.MaxBodyBytes))
+		errs = append(errs, fmt.Errorf("max_page: must be 1 or more, is %d", s.MaxBodyBytes))
 	}
 	if s.Verify != VerifyStrict && s.Verify != VerifyRecord {
-		errs = append(errs, fmt.Errorf("verify: must be strict or record, is %q", s.Verify))
+		errs = append(errs, fmt.Errorf("verify_tls: must be strict or record, is %q", s.Verify))
 	}
 	for _, h := range []struct{ name, v string }{
 		{"user_agent", s.UserAgent},
@@ -165,7 +165,7 @@ func (s *Settings) Validate() error {
 func (c *Config) Validate() error {
 	errs := []error{c.Settings.Validate()}
 	if c.MaxHeadBytes < 1<<10 || c.MaxHeadBytes > 16<<20 {
-		errs = append(errs, fmt.Errorf("max_head_bytes: must be 1 KiB to 16 MiB, is %d", c.MaxHeadBytes))
+		errs = append(errs, fmt.Errorf("max_head: must be 1 KiB to 16 MiB, is %d", c.MaxHeadBytes))
 	}
 	if c.KeepAlive < 0 || c.MaxIdle < 0 || c.MaxIdlePerHost < 0 {
 		errs = append(errs, errors.New("keep_alive, max_idle, max_idle_per_host: must be 0 or more"))

@@ -702,7 +702,7 @@ func TestConfigValidateNamesEveryProblem(t *testing.T) {
 	c := config()
 	c.ConnectTimeout, c.MaxBodyBytes, c.Verify, c.UserAgent = 0, 0, "never", "a\r\nb"
 	err := c.Validate()
-	for _, w := range []string{"connect_timeout", "max_body_bytes", "verify", "user_agent"} {
+	for _, w := range []string{"connect_timeout", "max_page", "verify_tls", "user_agent"} {
 		if err == nil || !strings.Contains(err.Error(), w) {
 			t.Errorf("%s is not named in %v", w, err)
 		}
