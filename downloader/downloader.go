@@ -55,6 +55,11 @@ type Downloader struct {
 	alive   atomic.Int64 // workers
 }
 
+// pageWindow is how many pages may be unanswered on one stream to an extractor:
+// as many as one takes by default. More wait here, where they can be sent
+// elsewhere.
+const pageWindow = 256
+
 type state uint8
 
 const (
@@ -92,7 +97,7 @@ func New(cfg Config, deps service.Deps) (*Downloader, error) {
 		Dialer: deps.Dialer, Scheduler: cfg.Scheduler, Hello: d.hello, Logger: deps.Logger,
 	})
 	d.ring = ring.New(ring.Options{
-		Dialer: deps.Dialer, Topology: d.members, Logger: deps.Logger, Window: cfg.Capacity,
+		Dialer: deps.Dialer, Topology: d.members, Logger: deps.Logger, Window: min(cfg.Capacity, pageWindow),
 	})
 	if d.metrics, err = newMetrics(deps.Registerer, d); err != nil {
 		return nil, err
