@@ -201,3 +201,6 @@ func (r *ring) stopAll() {
 		}
 	}
 }
+
+// limits of a job that has at most so many leases out.
+func limits(concurrency uint32) *jobv1.Limits { return &jobv1.Limits{Concurrency: concurrency} }

@@ -1,0 +1,153 @@
+package e2e
+
+import (
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"lycosa.dev/internal/testweb"
+	schedulerv1 "lycosa.dev/proto/gen/lycosa/scheduler/v1"
+)
+
+// killConcurrency is how many leases a crawl of the kill tests has out at most,
+// so how many fetches a kill can undo.
+const killConcurrency = 8
+
+// killRand makes the moments; LYCOSA_E2E_SEED repeats a run.
+func killRand(t testing.TB) *rand.Rand {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	if s := os.Getenv("LYCOSA_E2E_SEED"); s != "" {
+		n, err := strconv.ParseUint(s, 10, 64)
+		if err != nil {
+			t.Fatalf("LYCOSA_E2E_SEED: %v", err)
+		}
+		seed = n
+	}
+	t.Logf("moments of the kills by seed: LYCOSA_E2E_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+func kills() int {
+	if testing.Short() {
+		return 5
+	}
+	return 20
+}
+
+// checkAfterKills: the laws of a crawl that was killed and has finished. Extra
+// fetches are at most those that were out when a kill fell; what is done is in
+// the WARC; nothing is missing; nothing that was not asked for was fetched.
+func (s *site) checkAfterKills(t testing.TB, dir string, killed int) {
+	t.Helper()
+	got := byURL(pages(s.web.Requests()))
+	sameSet(t, "requests", got, s.want)
+	extra := 0
+	for _, u := range slices.Sorted(maps.Keys(got)) {
+		extra += got[u] - 1
+		if got[u] > killed+1 {
+			t.Errorf("%d requests for %s with %d kills", got[u], u, killed)
+		}
+	}
+	if most := killed * killConcurrency; extra > most {
+		t.Errorf("%d fetches too much, %d kills with %d leases out allow %d", extra, killed, killConcurrency, most)
+	}
+	t.Logf("%d kills, %d extra fetches of %d pages", killed, extra, len(s.want))
+	kept := stored(readWARC(t, dir), 200)
+	for _, h := range s.hosts {
+		delete(kept, s.web.URL(h, "/robots.txt"))
+	}
+	sameSet(t, "WARC", kept, s.want)
+	for u, n := range kept {
+		if n > got[u] {
+			t.Errorf("WARC: %d records of %s, which was fetched %d times", n, u, got[u])
+		}
+	}
+	checkWARC(t, dir)
+}
+
+// killSite takes some seconds to crawl, so that all kills fall into it.
+func killSite(t testing.TB) *site {
+	t.Helper()
+	g := testweb.Graph{Pages: 150, Links: 10, BodyBytes: 2000, Delay: 60 * time.Millisecond}
+	if testing.Short() {
+		g.Pages = 40
+	}
+	return newSite(t, []string{"a.test", "b.test", "c.test", "d.test"}, g)
+}
+
+// TestKillOneProcess: the crawl is killed at random moments, also while it
+// starts, and started again by the same command. In the end it has done what
+// an undisturbed one does.
+func TestKillOneProcess(t *testing.T) {
+	t.Parallel()
+	rng := killRand(t)
+	s := killSite(t)
+	dir := t.TempDir()
+	args := polite(dir, "--scope", "any", "--concurrency", strconv.Itoa(killConcurrency), "--per-host", "2", s.seed)
+	killed := 0
+	for killed < kills() {
+		p := startProcess(t, nil, binary(t, "lycosa"), args...)
+		moment := time.Duration(rng.Int64N(int64(900 * time.Millisecond)))
+		select {
+		case <-p.done:
+		case <-time.After(moment):
+			p.kill()
+		}
+		if code := p.cmd.ProcessState.ExitCode(); code >= 0 {
+			if code != 0 {
+				t.Fatalf("exit code %d after %d kills\n%s", code, killed, ends(p.err.String()))
+			}
+			break // finished before its time
+		}
+		killed++
+		if killed%5 == 0 {
+			// What is on disk holds at any moment, not only in the end.
+			mustLycosa(t, time.Minute, "audit", dir)
+		}
+	}
+	if killed < kills()/2 {
+		t.Errorf("only %d kills before the crawl's end: the test's site is too small", killed)
+	}
+	mustLycosa(t, time.Minute, args...)
+	mustLycosa(t, time.Minute, "audit", dir)
+	s.checkAfterKills(t, dir, killed)
+}
+
+// TestKillAnyProcess: five processes and a second downloader; at random moments
+// any one of them is killed and started again.
+func TestKillAnyProcess(t *testing.T) {
+	t.Parallel()
+	rng := killRand(t)
+	s := killSite(t)
+	r := startRing(t, 2)
+	job := spec("kills", 0, s.seed)
+	job.Limits = limits(killConcurrency)
+	job.Politeness.PerHost = 2
+	r.create(job)
+	names := slices.Sorted(maps.Keys(r.procs))
+	killed := 0
+	for killed < kills() {
+		time.Sleep(time.Duration(rng.Int64N(int64(600 * time.Millisecond))))
+		if j := r.job("kills"); j.GetState() == schedulerv1.JobState_JOB_STATE_FINISHED {
+			break
+		}
+		name := names[rng.IntN(len(names))]
+		r.procs[name].kill()
+		time.Sleep(time.Duration(rng.Int64N(int64(100 * time.Millisecond))))
+		r.start(name)
+		killed++
+		t.Logf("killed %s", name)
+	}
+	if killed < kills()/2 {
+		t.Errorf("only %d kills before the crawl's end: the test's site is too small", killed)
+	}
+	r.waitFinished("kills", 90*time.Second)
+	r.stopAll()
+	s.checkAfterKills(t, r.data(), killed)
+	mustLycosa(t, time.Minute, "audit", r.dir)
+}
