@@ -165,6 +165,11 @@ func (p *pool[T]) grow(v T) bool {
 		for {
 			p.run(v)
 			select {
+			case <-p.stop:
+				return
+			default:
+			}
+			select {
 			case v = <-p.work:
 			case <-p.stop:
 				return

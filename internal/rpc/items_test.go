@@ -124,7 +124,7 @@ func TestItemPanicWithoutAnswerEndsTheStream(t *testing.T) {
 // When the server drains, items in flight are finished and answered, and what
 // was not read is the client's to send again.
 func TestItemsDrain(t *testing.T) {
-	began, gate := make(chan struct{}), make(chan struct{})
+	var began, gate chan struct{}
 	svc := &testService{extract: func(stream extractStream) error {
 		return ServeItems(stream, ItemsOptions{Window: 1},
 			func(_ context.Context, req *extractorv1.ExtractRequest) *extractorv1.ExtractResponse {
@@ -134,6 +134,7 @@ func TestItemsDrain(t *testing.T) {
 			}, nil)
 	}}
 	over(t, svc, func(t *testing.T, ch channel) {
+		began, gate = make(chan struct{}, 3), make(chan struct{})
 		stream := openExtract(t, context.Background(), ch.conn)
 		for id := range uint64(3) {
 			if err := stream.Send(chunk(id+1, nil)); err != nil {
@@ -153,14 +154,25 @@ func TestItemsDrain(t *testing.T) {
 				break
 			}
 		}
-		gate <- struct{}{}
+		close(gate)
 		if res, err := stream.Recv(); err != nil || res.Id != 1 {
 			t.Errorf("the item in flight: %v %v", res, err)
 		}
-		if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
-			t.Errorf("after it: %v", err)
+		// Of the others, those that were begun are answered too.
+		answered := 1
+		var err error
+		for err == nil {
+			if _, err = stream.Recv(); err == nil {
+				answered++
+			}
+		}
+		if !errors.Is(err, io.EOF) {
+			t.Errorf("at the end: %v", err)
 		}
 		stopping.Wait()
+		if begun := 1 + len(began); answered != begun {
+			t.Errorf("%d items begun, %d answered", begun, answered)
+		}
 	})
 }
 

@@ -231,6 +231,9 @@ func (s *Server) Run(ctx context.Context, lis net.Listener) error {
 	case err := <-served:
 		s.Drain()
 		s.grpc.Stop()
+		if err == nil || errors.Is(err, grpc.ErrServerStopped) {
+			return nil // the owner of GRPC() stopped it
+		}
 		return fmt.Errorf("serve %s: %w", lis.Addr(), err)
 	case <-ctx.Done():
 	}
