@@ -29,7 +29,7 @@ func (s *Scheduler) ApplyJob(ctx context.Context, req *schedulerv1.ApplyJobReque
 	if id == "" {
 		id = spec.GetName()
 	}
-	st, created, err := s.f.ApplyJob(ctx, id, spec, req.GetCreateOnly())
+	_, created, err := s.f.ApplyJob(ctx, id, spec, req.GetCreateOnly())
 	if err != nil {
 		return nil, toStatus(err)
 	}
@@ -43,7 +43,8 @@ func (s *Scheduler) ApplyJob(ctx context.Context, req *schedulerv1.ApplyJobReque
 			return nil, toStatus(err)
 		}
 	}
-	if st, err = s.f.Job(ctx, id); err != nil {
+	st, err := s.f.Job(ctx, id)
+	if err != nil {
 		return nil, toStatus(err)
 	}
 	return &schedulerv1.ApplyJobResponse{Job: s.withProblem(st), Created: created}, nil

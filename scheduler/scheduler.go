@@ -118,7 +118,10 @@ func (s *Scheduler) Run(ctx context.Context) (err error) {
 	defer stopWork()
 	group.Go(func() error {
 		defer stopWork()
-		return s.f.Run(frontierCtx)
+		if err := s.f.Run(frontierCtx); err != nil && !errors.Is(err, context.Canceled) {
+			return err
+		}
+		return nil
 	})
 	group.Go(func() error {
 		defer stopFrontier()
