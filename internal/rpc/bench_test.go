@@ -4,6 +4,11 @@ import (
 	"context"
 	"testing"
 
+	"buf.build/go/protovalidate"
+	"google.golang.org/protobuf/proto"
+
+	crawlv1 "lycosa.dev/proto/gen/lycosa/crawl/v1"
+	dnserv1 "lycosa.dev/proto/gen/lycosa/dnser/v1"
 	extractorv1 "lycosa.dev/proto/gen/lycosa/extractor/v1"
 )
 
@@ -92,5 +97,25 @@ func BenchmarkHandOver(b *testing.B) {
 		if err := handOver(dst, src); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkValidate is what checking the shape of a message costs: a chunk of a
+// page, and a page's outcome with 40 links.
+func BenchmarkValidate(b *testing.B) {
+	links := make([]*crawlv1.Candidate, 40)
+	for i := range links {
+		links[i] = &crawlv1.Candidate{Url: "https://a.example/page", HostKey: "a.example", HopPath: "L"}
+	}
+	for name, msg := range map[string]proto.Message{
+		"chunk": chunk(1, make([]byte, pageSize)),
+		"links": &dnserv1.ResolveRequest{Id: 1, Outcome: &crawlv1.Outcome{}, Candidates: links},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				_ = protovalidate.Validate(msg)
+			}
+		})
 	}
 }
