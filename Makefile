@@ -20,7 +20,7 @@ JAEGER_VERSION             := v1.76.0
 WARCIO_VERSION             := 2.4.11
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
-LDFLAGS := -X lycosa.dev/internal/telemetry.version=$(VERSION)
+LDFLAGS := -X lycosa.dev/internal/telemetry/buildinfo.version=$(VERSION)
 GOBUILD := CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)'
 
 .PHONY: help

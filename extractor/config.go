@@ -2,7 +2,6 @@ package extractor
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"lycosa.dev/internal/config"
@@ -21,7 +20,7 @@ type Config struct {
 	Window      int           `yaml:"window" usage:"pages worked on at a time on one stream"`
 	SpoolBytes  config.Size   `yaml:"spool_bytes" usage:"a larger page waits on disk instead of in memory"`
 	MaxDecoded  config.Size   `yaml:"max_decoded_bytes" usage:"how much of a page is decoded and read for links"`
-	CachedLinks int           `yaml:"cached_links" usage:"links remembered as acknowledged, 9 bytes each"`
+	CachedLinks int           `yaml:"cached_links" usage:"links remembered as acknowledged, 8 bytes each"`
 	SpecWait    time.Duration `yaml:"spec_wait" usage:"how long a page waits for the spec of its job to arrive"`
 	ForwardWait time.Duration `yaml:"forward_wait" usage:"how long a stored page waits for the stages behind before it is given back"`
 }
@@ -52,14 +51,14 @@ func (c Config) Validate() error {
 		{"cached_links", int64(c.CachedLinks)}, {"spec_wait", int64(c.SpecWait)}, {"forward_wait", int64(c.ForwardWait)},
 	} {
 		if p.v <= 0 {
-			errs = append(errs, fmt.Errorf("%s: must be positive, is %d", p.name, p.v))
+			errs = append(errs, config.Invalid(p.name, "must be positive, is %d", p.v))
 		}
 	}
 	if c.Scheduler == "" {
-		errs = append(errs, errors.New("scheduler: is empty; name the scheduler's address"))
+		errs = append(errs, config.Invalid("scheduler", "is empty; name the scheduler's address"))
 	}
 	if c.Dir == "" {
-		errs = append(errs, errors.New("dir: is empty; name the folder of the results"))
+		errs = append(errs, config.Invalid("dir", "is empty; name the folder of the results"))
 	}
 	return errors.Join(append(errs, c.Config.Validate())...)
 }

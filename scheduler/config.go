@@ -2,9 +2,9 @@ package scheduler
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
+	"lycosa.dev/internal/config"
 	"lycosa.dev/internal/service"
 )
 
@@ -49,7 +49,7 @@ func (c Config) Validate() error {
 	var errs []error
 	positive := func(name string, v time.Duration) {
 		if v <= 0 {
-			errs = append(errs, fmt.Errorf("%s: must be positive, is %s", name, v))
+			errs = append(errs, config.Invalid(name, "must be positive, is %s", v))
 		}
 	}
 	positive("lease_deadline", c.LeaseDeadline)
@@ -57,16 +57,16 @@ func (c Config) Validate() error {
 	positive("max_lease", c.MaxLease)
 	positive("drain_timeout", c.DrainTimeout)
 	if c.AdoptWait < 0 {
-		errs = append(errs, fmt.Errorf("adopt_wait: must not be negative, is %s", c.AdoptWait))
+		errs = append(errs, config.Invalid("adopt_wait", "must not be negative, is %s", c.AdoptWait))
 	}
 	if c.Dir == "" {
-		errs = append(errs, errors.New("dir: is empty; name the folder of the frontier"))
+		errs = append(errs, config.Invalid("dir", "is empty; name the folder of the frontier"))
 	}
 	if c.MaxActiveHosts < 1 {
-		errs = append(errs, fmt.Errorf("max_active_hosts: must be at least 1, is %d", c.MaxActiveHosts))
+		errs = append(errs, config.Invalid("max_active_hosts", "must be at least 1, is %d", c.MaxActiveHosts))
 	}
 	if c.CommitWindow < 1 {
-		errs = append(errs, fmt.Errorf("commit_window: must be at least 1, is %d", c.CommitWindow))
+		errs = append(errs, config.Invalid("commit_window", "must be at least 1, is %d", c.CommitWindow))
 	}
 	return errors.Join(append(errs, c.Config.Validate())...)
 }

@@ -19,8 +19,10 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 	"google.golang.org/grpc"
 
+	"lycosa.dev/internal/config"
 	"lycosa.dev/internal/rpc"
 	"lycosa.dev/internal/telemetry"
+	dnserv1 "lycosa.dev/proto/gen/lycosa/dnser/v1"
 )
 
 // Deps is what a service is given. The services cannot tell one process from
@@ -102,17 +104,15 @@ func (c Config) Address() string {
 func (c Config) Validate() error {
 	var errs []error
 	if c.ID == "" || len(c.ID) > 64 || strings.ContainsAny(c.ID, " \t\r\n/") {
-		errs = append(errs, fmt.Errorf("id: must be 1 to 64 characters without spaces or slashes, is %q", c.ID))
+		errs = append(errs, config.Invalid("id", "must be 1 to 64 characters without spaces or slashes, is %q", c.ID))
 	}
 	if c.TraceRatio < 0 || c.TraceRatio > 1 {
-		errs = append(errs, fmt.Errorf("trace_ratio: must be 0 to 1, is %v", c.TraceRatio))
+		errs = append(errs, config.Invalid("trace_ratio", "must be 0 to 1, is %v", c.TraceRatio))
 	}
 	if _, err := telemetry.ParseLevel(c.LogLevel); err != nil {
-		errs = append(errs, fmt.Errorf("log_level: %w", err))
+		errs = append(errs, config.Invalid("log_level", "%v", err))
 	}
-	if err := c.TLS.Validate(); err != nil {
-		errs = append(errs, err)
-	}
+	errs = append(errs, config.Within("tls", c.TLS.Validate()))
 	return errors.Join(errs...)
 }
 
@@ -147,6 +147,9 @@ func Run(ctx context.Context, kind, grpcName string, cfg Config, build func(Deps
 	registry := telemetry.NewRegistry()
 	server := rpc.NewServer(rpc.ServerOptions{
 		Logger: log, Registerer: registry, TracerProvider: tracing.TracerProvider, TLS: serverTLS, Token: token,
+		// An outcome with its links is validated where it enters the frontier
+		// (Commit) and not on its way there as well.
+		ValidateStreams: func(method string) bool { return method != dnserv1.DnserService_Resolve_FullMethodName },
 	})
 	listener, err := server.Listen(cfg.Listen)
 	if err != nil {

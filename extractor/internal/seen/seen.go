@@ -25,22 +25,24 @@ type Cache struct {
 	shard  [shards]shard
 }
 
+// shard is a part of the cache with its own lock. An entry is the upper 56 bits
+// of a key above 8 bits of depth, in one word, so that a look-up touches one
+// cache line. The key's lower 8 bits are the shard's number: nothing of it is
+// lost.
 type shard struct {
-	mu   sync.Mutex
-	keys []uint64 // sets × ways; 0 is empty, the newest first
-	dep  []uint8  // depth, 255 and above as 255
-	_    [40]byte // one shard's lock a cache line
+	mu      sync.Mutex
+	entries []uint64 // sets × ways, the newest of a set first; 0 is empty
+	_       [32]byte // one shard's lock a cache line
 }
 
-// New returns a cache of about entries links (9 bytes each), at least 1024.
+// New returns a cache of about entries links (8 bytes each), at least 1024.
 func New(entries int) *Cache {
 	c := &Cache{secret: rand.Uint64(), sets: 1}
 	for c.sets*ways*shards < uint64(max(entries, shards*ways)) {
 		c.sets *= 2
 	}
 	for i := range c.shard {
-		c.shard[i].keys = make([]uint64, c.sets*ways)
-		c.shard[i].dep = make([]uint8, c.sets*ways)
+		c.shard[i].entries = make([]uint64, c.sets*ways)
 	}
 	return c
 }
@@ -49,8 +51,9 @@ func New(entries int) *Cache {
 // frontier's epoch and its spec's version make (Generation).
 func (c *Cache) Key(generation uint64, url string) uint64 {
 	k := xxh3.HashStringSeed(url, generation^c.secret)
-	if k == 0 {
-		k = 1
+	if k < shards {
+		// An entry of zeros is an empty one.
+		k += shards
 	}
 	return k
 }
@@ -63,20 +66,23 @@ func Generation(job string, epoch, version uint64) uint64 {
 	return h
 }
 
-func clip(depth uint32) uint8 { return uint8(min(depth, 255)) }
+// maxDepth is what an entry holds: depths of it and above are not told apart.
+const maxDepth = 255
+
+func entry(key uint64, depth uint32) uint64 { return key&^maxDepth | uint64(min(depth, maxDepth)) }
 
 // Knows tells whether the link was acknowledged with this depth or a smaller
 // one. A depth of 255 or more is never known: depths are not told apart there.
 func (c *Cache) Knows(key uint64, depth uint32) bool {
-	if depth >= 255 {
+	if depth >= maxDepth {
 		return false
 	}
-	s, at := c.at(key)
+	s, set := c.at(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := at; i < at+ways; i++ {
-		if s.keys[i] == key {
-			return s.dep[i] <= clip(depth)
+	for _, e := range s.entries[set : set+ways] {
+		if e&^maxDepth == key&^maxDepth {
+			return e&maxDepth <= uint64(depth)
 		}
 	}
 	return false
@@ -87,18 +93,16 @@ func (c *Cache) Add(key uint64, depth uint32) {
 	s, at := c.at(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	last := at + ways - 1
-	d := clip(depth)
-	for i := at; i < at+ways; i++ {
-		if s.keys[i] == key {
-			d = min(d, s.dep[i])
-			last = i
+	set := s.entries[at : at+ways]
+	e, last := entry(key, depth), ways-1
+	for i, old := range set {
+		if old&^maxDepth == e&^maxDepth {
+			e, last = min(e, old), i
 			break
 		}
 	}
-	copy(s.keys[at+1:last+1], s.keys[at:last])
-	copy(s.dep[at+1:last+1], s.dep[at:last])
-	s.keys[at], s.dep[at] = key, d
+	copy(set[1:last+1], set[:last])
+	set[0] = e
 }
 
 func (c *Cache) at(key uint64) (*shard, uint64) {
