@@ -180,9 +180,7 @@ func (f *Frontier) enter(b *store.Batch, j *job, s schedulerv1.JobState, reason 
 		j.moreInactive = true
 		j.nextDue = 0
 		j.inactiveFrom = numbered(kindInactive, j.num)
-		for _, q := range j.queues {
-			q.capped = false
-		}
+		f.uncap(j, now)
 	case jobStopping:
 		j.drainUntil = now.Add(j.drain)
 	case jobFinished, jobFailed:

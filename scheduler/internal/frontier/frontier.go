@@ -42,6 +42,7 @@ type Frontier struct {
 	waiting  hostHeap
 	expiry   leaseHeap
 	active   int // queues in memory
+	idlers   []*queue
 	lastDue  int64
 	served   uint64 // counts leases, for turns
 	members  shard.Members

@@ -103,9 +103,6 @@ func (f *Frontier) load(key string, now time.Time) *host {
 			}
 		}
 	}
-	for s := range h.origins {
-		f.loadRobots(h.origins[s])
-	}
 	return h
 }
 
@@ -344,23 +341,80 @@ func (f *Frontier) unload(j *job) {
 
 // uncap lets a job's queues try again that its limits had held.
 func (f *Frontier) uncap(j *job, now time.Time) {
-	for _, q := range j.queues {
-		if q.capped {
-			q.capped = false
+	if len(j.capped) == 0 {
+		return
+	}
+	list := j.capped
+	j.capped = nil
+	for _, q := range list {
+		q.capped = false
+		if j.queues[q.host.key] == q {
 			f.place(q.host, now)
 		}
 	}
 	f.signalAll()
 }
 
-// retireEmpty forgets a queue without URLs.
+// hold keeps a queue back until its job gets something back.
+func (q *queue) hold() {
+	if !q.capped {
+		q.capped = true
+		q.job.capped = append(q.job.capped, q)
+	}
+}
+
+// retireEmpty forgets a queue without URLs: at once where slots are short, else
+// when it has been idle for a while, since a host that gets a URL now and then
+// would be read from disk each time.
 func (f *Frontier) retireEmpty(b *store.Batch, q *queue) {
-	if !q.empty() || q.leased > 0 || len(q.tasks) > 0 || q.job.queues[q.host.key] != q {
+	if !f.idle(q) {
 		return
 	}
+	if q.stored && f.active < f.o.MaxActiveHosts {
+		if q.idleSince.IsZero() {
+			q.idleSince = f.now()
+			f.idlers = append(f.idlers, q)
+		}
+		return
+	}
+	f.retire(b, q)
+}
+
+// idle tells whether a queue with a slot has nothing to do.
+func (f *Frontier) idle(q *queue) bool {
+	return q.empty() && q.leased == 0 && len(q.tasks) == 0 && q.job.queues[q.host.key] == q
+}
+
+func (f *Frontier) retire(b *store.Batch, q *queue) {
 	if q.stored {
 		b.Delete(queueKey(q.job.num, q.host.key))
 		b.Delete(inactiveKey(q.job.num, q.due, q.host.key))
 	}
 	f.dropQueue(q)
+}
+
+// retireIdle forgets the queues that have been idle for long, or all idle ones
+// where slots are short.
+func (f *Frontier) retireIdle(now time.Time) {
+	if len(f.idlers) == 0 {
+		return
+	}
+	b := f.newBatch()
+	short := f.active >= f.o.MaxActiveHosts
+	kept := f.idlers[:0]
+	for i, q := range f.idlers {
+		old := now.Sub(q.idleSince) >= idleKept
+		if !short && !old {
+			kept = append(kept, f.idlers[i:]...)
+			break
+		}
+		q.idleSince = time.Time{}
+		if f.idle(q) {
+			f.retire(b, q)
+			f.place(q.host, now)
+		}
+	}
+	clear(f.idlers[len(kept):])
+	f.idlers = kept
+	_, _ = f.apply(b, false)
 }

@@ -71,6 +71,7 @@ type job struct {
 	base      limitsBase    // where the round began
 
 	queues     map[string]*queue
+	capped     []*queue    // held by a limit
 	ready      []readyList // by shard
 	leased     int         // leases out, robots.txt included
 	bytesOut   int64       // bytes that the leases out may take

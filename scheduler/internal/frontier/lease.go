@@ -228,6 +228,7 @@ func (g *grant) try(q *queue) *lease {
 		g.end(q)
 		return nil
 	}
+	f.know(q)
 	if !h.lastEnd.IsZero() { // this job's own delay may be the longer one
 		inside := q.job.pol.Inside(h.addrs)
 		wait := max(q.job.pol.Delay(h.lastTook, inside), h.crawlDelay(q.job))
@@ -295,16 +296,12 @@ func (g *grant) choose(q *queue) (*entry, *robotsTask) {
 		case robotsWait:
 			return nil, nil
 		case robotsEnd:
-			q.ending = &ending{state: stateExcluded, reason: why}
-			q.ending.schemes[best.scheme()] = true
-			if !o.rec.gaveUp {
-				q.ending.schemes = [2]bool{true, true}
-			}
+			q.endFor(o, why)
 			g.end(q)
 			return nil, nil
 		}
 		if !best.reserved && !j.pagesLeft() {
-			q.capped = true
+			q.hold()
 			return nil, nil
 		}
 		return best, nil
@@ -354,7 +351,7 @@ func (g *grant) page(q *queue, e *entry) *lease {
 	}
 	allowance, ok := j.allowance()
 	if !ok {
-		q.capped = true
+		q.hold()
 		return nil
 	}
 	addrs, again := f.reserve(q, g.now)
@@ -395,7 +392,7 @@ func (g *grant) robots(q *queue, t *robotsTask) *lease {
 		allowance = min(allowance, q.job.bytesLeft())
 		if allowance <= 0 {
 			f.closeTask(t)
-			q.capped = true
+			q.hold()
 			return nil
 		}
 	}

@@ -205,6 +205,10 @@ func (f *Frontier) revive(j *job, id uint64, rec *leaseRecord, now time.Time) *l
 		}
 	}
 	h := q.host
+	f.know(q)
+	for _, o := range h.origins {
+		f.loadRobots(o)
+	}
 	l := &lease{id: id, job: j, queue: q, url: rec.url, page: rec.page, member: rec.member, length: rec.length,
 		addrs: rec.addrs, allowance: rec.allowance, solo: rec.solo}
 	if rec.page == nil {

@@ -2,6 +2,7 @@ package frontier
 
 import (
 	"slices"
+	"time"
 
 	schedulerv1 "lycosa.dev/proto/gen/lycosa/scheduler/v1"
 )
@@ -21,6 +22,8 @@ type queue struct {
 	stored bool   // it has records on disk
 	served uint64 // when it was last served, for turns
 	since  uint64 // leases since it got its slot, for rotation
+
+	idleSince time.Time // zero: not among the idle
 
 	inReady bool
 	capped  bool    // its job's limit holds it, until something is given back

@@ -29,6 +29,7 @@ type origin struct {
 	scheme uint8
 	task   *robotsTask // under way: its URLs are parked
 
+	loaded  bool // the disk was asked
 	known   bool // rec is valid
 	rec     robotsRecord
 	rules   map[string]*robots.Rules // by robots agent
@@ -52,7 +53,12 @@ func (o *origin) url() string {
 	return schemeName(o.scheme) + "://" + o.host.key + robots.RobotsPath
 }
 
+// loadRobots reads what the disk knows of an origin, once.
 func (f *Frontier) loadRobots(o *origin) {
+	if o.loaded {
+		return
+	}
+	o.loaded = true
 	key := robotsKey(o.scheme, o.host.key)
 	v, ok := f.get(key)
 	if !ok {
@@ -70,6 +76,24 @@ func (f *Frontier) loadRobots(o *origin) {
 	}
 	o.known, o.rec, o.until = true, *rec, now.Add(left)
 	o.compile()
+	o.rec.body = nil
+}
+
+// know makes the rules of a queue's origins ready, so that their Crawl-delay
+// is known before anything is leased.
+func (f *Frontier) know(q *queue) {
+	if q.job.pol.IgnoreRobots {
+		return
+	}
+	for s, o := range q.host.origins {
+		if q.subs[s].empty() && len(q.tasks) == 0 {
+			continue
+		}
+		f.loadRobots(o)
+		if o.known && !o.rec.gaveUp && o.rec.status/100 == 2 {
+			f.rulesFor(o, q.job.agent)
+		}
+	}
 }
 
 // compile makes the rules of the agents that ask; the body is dropped.
@@ -125,6 +149,7 @@ func (f *Frontier) judge(o *origin, j *job, url string, now time.Time) (robotsSa
 	if j.pol.IgnoreRobots {
 		return robotsAllow, "robots.txt is not asked"
 	}
+	f.loadRobots(o)
 	if o.task != nil {
 		return robotsWait, "robots.txt is being fetched"
 	}
@@ -259,17 +284,34 @@ func (f *Frontier) keepRobots(b *store.Batch, o *origin, rec robotsRecord, now t
 	rec.fetchedAt = now.UnixNano()
 	rec.expires = now.Add(robotsTTL).UnixNano()
 	o.rec, o.known, o.until, o.tries, o.retryAt = rec, true, now.Add(robotsTTL), 0, time.Time{}
+	o.loaded = true
 	o.compile()
 	key := robotsKey(o.scheme, o.host.key)
 	b.Set(key, rec.encode(key))
 	o.rec.body = nil
-	// The Crawl-delay holds from the fetch that told it.
 	for _, q := range o.host.queues {
+		if q.job.pol.IgnoreRobots {
+			continue
+		}
+		if says, why := f.judge(o, q.job, o.url(), now); says == robotsEnd {
+			q.endFor(o, why)
+			continue
+		}
+		// The Crawl-delay holds from the fetch that told it.
 		if d := o.host.crawlDelay(q.job); d > 0 && !o.host.lastEnd.IsZero() {
 			o.host.notBefore(o.host.lastEnd.Add(d), d)
 		}
 	}
 	f.saveHost(b, o.host, now)
+}
+
+// endFor ends a queue's URLs of an origin that is unreachable, or all of them
+// where its Crawl-delay is too long.
+func (q *queue) endFor(o *origin, why string) {
+	q.ending = &ending{state: stateExcluded, reason: why, schemes: [2]bool{true, true}}
+	if o.rec.gaveUp {
+		q.ending.schemes[1-o.scheme] = false
+	}
 }
 
 // robotsFailed counts a try that reached no robots.txt: its origin allows

@@ -99,6 +99,7 @@ func (f *Frontier) tick() time.Duration {
 	f.expire(now)
 	f.endJobs(now)
 	f.requeueSome(now)
+	f.retireIdle(now)
 	f.activate(now)
 	f.wake(now)
 	f.rotate(now)

@@ -172,17 +172,18 @@ func (r *rig) lease(max int) []*crawlv1.Lease { return r.leaseFor("d1", max) }
 
 func (r *rig) leaseFor(member string, max int) []*crawlv1.Lease {
 	r.t.Helper()
-	ls, err := r.f.Lease(r.ctx, member, max)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	if len(ls) == 0 { // a lookup may have been missing
-		r.work()
-		if ls, err = r.f.Lease(r.ctx, member, max); err != nil {
+	var all []*crawlv1.Lease
+	for range 2 { // the first time addresses may be missing
+		ls, err := r.f.Lease(r.ctx, member, max-len(all))
+		if err != nil {
 			r.t.Fatal(err)
 		}
+		if all = append(all, ls...); len(all) == max {
+			break
+		}
+		r.work()
 	}
-	return ls
+	return all
 }
 
 // wait moves the clock until a lease is there, at most for limit.

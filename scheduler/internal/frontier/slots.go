@@ -18,6 +18,11 @@ const (
 	turnLength = 64
 	// longWait is the wait for which no slot is kept while others want one.
 	longWait = 30 * time.Second
+	// idleKept is how long a queue without URLs keeps a slot that nobody wants.
+	idleKept = 30 * time.Second
+	// dueSlack is how far due times run ahead of the clock where many queues
+	// are new at one instant, each with a time of its own.
+	dueSlack = time.Second
 )
 
 // queueRecord is the due time under which a queue is found in the order.
@@ -39,7 +44,7 @@ func decodeQueue(key, value []byte) (int64, error) {
 // nextDue is a due time of its own for a queue that is due at t.
 func (f *Frontier) nextDue(t time.Time) int64 {
 	due := t.UnixNano()
-	if due <= f.lastDue && f.lastDue-due < int64(time.Second) {
+	if due <= f.lastDue && f.lastDue-due < int64(dueSlack) {
 		due = f.lastDue + 1
 	}
 	f.lastDue = max(f.lastDue, due)
@@ -59,7 +64,7 @@ func (f *Frontier) activate(now time.Time) {
 		if j.state != jobRunning || !j.moreInactive {
 			continue
 		}
-		if j.nextDue > now.UnixNano() {
+		if j.nextDue > now.UnixNano()+int64(dueSlack) {
 			f.dueAt(now.Add(time.Duration(j.nextDue - now.UnixNano())))
 			continue
 		}
@@ -85,7 +90,7 @@ func (f *Frontier) activateJob(j *job, now time.Time) {
 			return true
 		}
 		due, host := int64(binary.BigEndian.Uint64(k[5:13])), string(k[13:])
-		if due > now.UnixNano() {
+		if due > now.UnixNano()+int64(dueSlack) {
 			j.nextDue = due
 			complete = false
 			return false
@@ -131,7 +136,7 @@ func (f *Frontier) rotate(now time.Time) {
 	}
 	wanted := false
 	for _, j := range f.order {
-		wanted = wanted || j.state == jobRunning && j.moreInactive && j.nextDue <= now.UnixNano()
+		wanted = wanted || j.state == jobRunning && j.moreInactive && j.nextDue <= now.UnixNano()+int64(dueSlack)
 	}
 	if !wanted {
 		return
