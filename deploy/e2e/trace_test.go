@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -198,7 +199,12 @@ func TestTraceProcesses(t *testing.T) {
 func TestTraceOneProcess(t *testing.T) {
 	t.Parallel()
 	s, c := traceSite(t), startCollector(t)
-	mustLycosa(t, time.Minute, polite(t.TempDir(), "--scope", "any", "--otlp", c.addr, "--trace-ratio", "1", s.seed)...)
+	p := startProcess(t, func(cmd *exec.Cmd) {
+		cmd.Env = append(os.Environ(), "LYCOSA_OTLP="+c.addr, "LYCOSA_TRACE_RATIO=1")
+	}, binary(t, "lycosa"), polite(t.TempDir(), "--scope", "any", s.seed)...)
+	if code := p.exitsWithin(time.Minute); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, ends(p.err.String()))
+	}
 	checkTraces(t, c, len(s.web.Requests()))
 }
 
