@@ -62,10 +62,14 @@ func (s *site) checkAfterKills(t testing.TB, dir string, killed int) {
 		delete(kept, s.web.URL(h, "/robots.txt"))
 	}
 	sameSet(t, "WARC", kept, s.want)
-	for u, n := range kept {
-		if n > got[u] {
-			t.Errorf("WARC: %d records of %s, which was fetched %d times", n, u, got[u])
-		}
+	// A page is stored again where the answer to its first storing was lost
+	// with a process, be it fetched again or still in a downloader's memory.
+	again := 0
+	for _, n := range kept {
+		again += n - 1
+	}
+	if most := killed * killConcurrency; again > most {
+		t.Errorf("WARC: %d records too much, %d kills with %d leases out allow %d", again, killed, killConcurrency, most)
 	}
 	checkWARC(t, dir)
 }

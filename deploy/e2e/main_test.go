@@ -40,12 +40,19 @@ func init() {
 	}
 }
 
-// builder builds packages into binDir the first time that it is called.
+// builder builds packages into binDir the first time that it is called; with
+// LYCOSA_E2E_RACE set, with the race detector in them, whose findings end a
+// process with exit code 66.
 func builder(packages ...string) func() error {
 	return sync.OnceValue(func() error {
-		args := append([]string{"build", "-o", binDir + string(filepath.Separator)}, packages...)
+		args := []string{"build", "-o", binDir + string(filepath.Separator)}
+		cgo := "CGO_ENABLED=0"
+		if os.Getenv("LYCOSA_E2E_RACE") != "" {
+			args, cgo = append(args, "-race"), "CGO_ENABLED=1"
+		}
+		args = append(args, packages...)
 		cmd := exec.Command("go", args...)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		cmd.Env = append(os.Environ(), cgo)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)
 		}
