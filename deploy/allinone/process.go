@@ -49,7 +49,7 @@ type Process struct {
 // that a folder in use and a port in use are known before anything runs. It
 // creates the folder where there is none. Errors: ErrInUse, scheduler.ErrStorage
 // where the folder cannot be written.
-func New(ctx context.Context, cfg Config) (p *Process, err error) {
+func New(ctx context.Context, cfg Config) (_ *Process, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func New(ctx context.Context, cfg Config) (p *Process, err error) {
 	if log == nil {
 		log = telemetry.Discard()
 	}
-	p = &Process{cfg: cfg, layout: Layout(cfg.Dir), log: log, grace: cfg.DrainTimeout + 15*time.Second}
+	p := &Process{cfg: cfg, layout: Layout(cfg.Dir), log: log, grace: cfg.DrainTimeout + 15*time.Second}
 	defer func() {
 		if err != nil {
 			_ = p.Close()
