@@ -34,6 +34,7 @@ type Config struct {
 	ConnectTimeout   time.Duration `yaml:"connect_timeout" usage:"limit of connecting, over all addresses of a host"`
 	TLSTimeout       time.Duration `yaml:"tls_timeout" usage:"limit of the TLS handshake"`
 	FirstByteTimeout time.Duration `yaml:"first_byte_timeout" usage:"limit from the request to the first byte of the response"`
+	HeadTimeout      time.Duration `yaml:"head_timeout" usage:"limit from the response's first byte to the end of its header block"`
 	IdleTimeout      time.Duration `yaml:"idle_timeout" usage:"limit between two bytes of a response"`
 	TotalTimeout     time.Duration `yaml:"total_timeout" usage:"limit of a whole fetch"`
 	MinRate          config.Size   `yaml:"min_rate" usage:"least bytes a second on average; 0: no minimum"`
@@ -64,6 +65,7 @@ func Default() Config {
 		ConnectTimeout:   f.ConnectTimeout,
 		TLSTimeout:       f.TLSTimeout,
 		FirstByteTimeout: f.FirstByteTimeout,
+		HeadTimeout:      f.HeadTimeout,
 		IdleTimeout:      f.IdleTimeout,
 		TotalTimeout:     f.TotalTimeout,
 		MinRate:          config.Size(f.MinRateBytes),
@@ -110,7 +112,7 @@ func (c Config) engine() (fetch.Config, error) {
 	f.UserAgent, f.AcceptLanguage = c.UserAgent, c.AcceptLanguage
 	f.Verify = fetch.Verify(c.VerifyTLS)
 	f.ConnectTimeout, f.TLSTimeout, f.FirstByteTimeout = c.ConnectTimeout, c.TLSTimeout, c.FirstByteTimeout
-	f.IdleTimeout, f.TotalTimeout = c.IdleTimeout, c.TotalTimeout
+	f.HeadTimeout, f.IdleTimeout, f.TotalTimeout = c.HeadTimeout, c.IdleTimeout, c.TotalTimeout
 	f.MinRateBytes, f.MinRateGrace = int64(c.MinRate), c.MinRateGrace
 	f.MaxBodyBytes, f.MaxHeadBytes = int64(c.MaxPage), int(c.MaxHead)
 	f.KeepAlive, f.MaxIdle, f.MaxIdlePerHost = c.KeepAlive, c.MaxIdle, c.MaxIdlePerHost

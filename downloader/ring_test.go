@@ -36,6 +36,7 @@ type scheduler struct {
 	draining chan struct{}
 	push     chan struct{}
 	refuse   error
+	spec     *jobv1.Spec // of the job; nil: an ordinary one
 }
 
 func (s *scheduler) Join(stream grpc.BidiStreamingServer[schedulerv1.JoinRequest, schedulerv1.JoinResponse]) error {
@@ -84,6 +85,9 @@ func (s *scheduler) set(extractors ...string) {
 		Fetch:    &jobv1.Fetch{AllowNet: []string{"127.0.0.0/8"}, IdleTimeout: durationpb.New(20 * time.Second)},
 		Limits:   &jobv1.Limits{MaxPageBytes: 64 << 20},
 	}}}}
+	if s.spec != nil {
+		t.Jobs[0].Spec = s.spec
+	}
 	for _, addr := range extractors {
 		t.Instances = append(t.Instances, &schedulerv1.Instance{Kind: schedulerv1.ServiceKind_SERVICE_KIND_EXTRACTOR, Id: addr, Address: addr})
 	}
@@ -180,9 +184,15 @@ type world struct {
 
 func newWorld(t *testing.T, configure func(*downloader.Config), deps service.Deps, extractors ...*extractor) *world {
 	t.Helper()
+	return newWorldOf(t, nil, configure, deps, extractors...)
+}
+
+// newWorldOf is newWorld with a job of its own.
+func newWorldOf(t *testing.T, spec *jobv1.Spec, configure func(*downloader.Config), deps service.Deps, extractors ...*extractor) *world {
+	t.Helper()
 	w := &world{
 		t: t, local: rpc.NewLocal(rpc.ServerOptions{}), pages: make(chan got, 100),
-		sched: &scheduler{hellos: make(chan *schedulerv1.Hello, 10), draining: make(chan struct{})},
+		sched: &scheduler{hellos: make(chan *schedulerv1.Hello, 10), draining: make(chan struct{}), spec: spec},
 	}
 	var addrs []string
 	for _, e := range extractors {

@@ -34,6 +34,9 @@ type Settings struct {
 	// FirstByteTimeout bounds the wait from the request to the first byte of
 	// the response.
 	FirstByteTimeout time.Duration
+	// HeadTimeout bounds the time from the response's first byte to the end of
+	// its header block.
+	HeadTimeout time.Duration
 	// IdleTimeout bounds the wait between two bytes of a response.
 	IdleTimeout time.Duration
 	// TotalTimeout bounds the whole exchange, connecting included.
@@ -99,6 +102,7 @@ func Default() Config {
 			ConnectTimeout:   10 * time.Second,
 			TLSTimeout:       10 * time.Second,
 			FirstByteTimeout: 30 * time.Second,
+			HeadTimeout:      30 * time.Second,
 			IdleTimeout:      30 * time.Second,
 			TotalTimeout:     20 * time.Minute,
 			MinRateBytes:     64,
@@ -123,6 +127,7 @@ func (s *Settings) Validate() error {
 		{"connect_timeout", s.ConnectTimeout},
 		{"tls_timeout", s.TLSTimeout},
 		{"first_byte_timeout", s.FirstByteTimeout},
+		{"head_timeout", s.HeadTimeout},
 		{"idle_timeout", s.IdleTimeout},
 		{"total_timeout", s.TotalTimeout},
 	} {

@@ -193,7 +193,9 @@ func (x *exchange) limitWords() string {
 	switch x.phase {
 	case "first-byte":
 		return x.set.FirstByteTimeout.String()
-	case "head", "idle":
+	case "head":
+		return fmt.Sprintf("%s, or %s of silence", x.set.HeadTimeout, x.set.IdleTimeout)
+	case "idle":
 		return x.set.IdleTimeout.String() + " of silence"
 	case "rate":
 		return fmt.Sprintf("the least rate of %d bytes a second", x.set.MinRateBytes)
@@ -265,7 +267,8 @@ func (x *exchange) readHead(in *input) *failure {
 			return x.headTooLarge()
 		}
 		in.room()
-		x.arm("head", time.Now(), x.set.IdleTimeout)
+		now := time.Now()
+		x.arm("head", now, min(x.set.IdleTimeout, x.first.Add(x.set.HeadTimeout).Sub(now)))
 		n, err := x.conn.Read(in.mem[in.end:])
 		in.end += n
 		x.res.ReceivedBytes += int64(n)
