@@ -1,3 +1,75 @@
-// Package frontier holds every URL of every job and decides which may be
-// fetched now.
+// Package frontier holds every URL of every job, decides which may be fetched
+// now and by whom, and takes what came of it. It is the domain of the
+// scheduler; it knows no gRPC and asks the network nothing but addresses.
+//
+// # The life of a URL
+//
+//	candidate → pending → queued → leased → done | excluded(rule) | failed(reason)
+//	                        ▲        │
+//	                        └────────┘  retry, lost lease, recrawl
+//
+// Commit brings a page's links. They are not looked up: the commit's batch
+// appends them to the journal as one record, beside the outcome, the lease's
+// end, the host's clock and the job's counters, and is synced once. They are
+// pending.
+//
+// The decider takes the journal in batches. It sorts the candidates by
+// fingerprint (64 bits of xxh3, keyed with the job's secret), passes those that
+// it lately found known, asks the store for the others in key order, and writes
+// what is new into the queues in the order of first sight. The enqueues, the
+// journal's deletion and the counters are one batch, so that a crash repeats a
+// decision and never halves it. It runs at once when a downloader has asked for
+// more than was ready, else when a batch is full or DecideDelay has passed. A
+// URL whose depth is above max_depth is recorded as excluded and queued after
+// all if a shorter way to it is found.
+//
+// A queue holds the URLs of one host in one job, in the order of their
+// positions (class, priority, sequence): on disk all of them, in memory the
+// first few of those queues that have a slot. MaxActiveHosts bounds the slots;
+// the other queues lie on disk in the order of their due times, and get slots
+// that are free, or that are taken from queues that wait long or have had their
+// turn.
+//
+// A host is shared by the jobs that crawl it. It has one clock, one robots.txt
+// for each scheme and one set of addresses. place is the only function that
+// says where a host is: its queues are in the ready lists of their jobs (one
+// list for each downloader's shard), or the host is in the heap of waiting
+// hosts by time, or an event (a lease's end, an answer of the dnser, a
+// robots.txt) will call place again.
+//
+// Lease takes hosts from the ready lists, jobs by turns, and two jobs on one
+// host by turns. Before a URL it leases what the URL needs: addresses that are
+// known and have not expired, the origin's robots.txt, and a place under the
+// clock of an address. It reserves the page unit and the bytes of the job's
+// limits, so that they are exact. What robots.txt forbids, what lies too deep,
+// and what belongs to a host that is dead is ended here with the reason's name,
+// a bounded number in one call.
+//
+// A lease ends by a commit (done, failed, or a retry after a back-off of the
+// host), by the downloader's answer (Release), by its deadline (Renew extends
+// it), or by the end of its process. Only outcomes are tries: lost leases are
+// counted apart. Where nobody knows how long a fetch took, the host waits its
+// longest delay. An outcome whose lease has ended counts if the URL is queued;
+// an outcome that comes twice counts once.
+//
+// # Who owns what
+//
+// One mutex guards memory. Under it batches are applied, which orders them as
+// the changes in memory are ordered; their sync is awaited outside it, so that
+// all who wait share one. No network and no sync happens under the mutex; reads
+// of the store do, a few for a host that gets a slot and one for 32 URLs of a
+// queue. Run owns the goroutines: the decider, the tick (clocks, deadlines, ends
+// of jobs, slots) and the lookups.
+//
+// A write that fails is the frontier's end: memory is ahead of the disk then,
+// and only the disk is true. Every method returns ErrStorage from then on, Run
+// returns, and the next Open goes on from what was durable.
+//
+// # Invariants
+//
+// known = queued + leased + done + excluded + failed for each job, after each
+// batch, on disk; AuditStore recomputes it, and that every queued URL is in a
+// queue, every queue in the order, every leased URL in a lease, every done page
+// in its stores. A job finishes when queued, leased and pending are 0, read
+// under the mutex as one.
 package frontier
