@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -33,6 +34,7 @@ type Process struct {
 	cfg      Config
 	layout   Layout
 	log      *slog.Logger
+	stopping *atomic.Bool
 	lock     *os.File
 	registry *prometheus.Registry
 	local    *rpc.Local
@@ -57,7 +59,9 @@ func New(ctx context.Context, cfg Config) (_ *Process, err error) {
 	if log == nil {
 		log = telemetry.Discard()
 	}
-	p := &Process{cfg: cfg, layout: Layout(cfg.Dir), log: log, grace: cfg.DrainTimeout + 15*time.Second}
+	stopping := &atomic.Bool{}
+	log = slog.New(stopFilter{log.Handler(), stopping})
+	p := &Process{cfg: cfg, layout: Layout(cfg.Dir), log: log, stopping: stopping, grace: cfg.DrainTimeout + 15*time.Second}
 	defer func() {
 		if err != nil {
 			_ = p.Close()
@@ -237,6 +241,8 @@ func SocketPath(l Layout) string {
 // Run works until ctx ends or a part fails, and then stops all in order.
 // Errors: scheduler.ErrStorage, ErrCorrupt and ErrLocked among others.
 func (p *Process) Run(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() { p.stopping.Store(true) })
+	defer stop()
 	return rpc.RunAll(ctx, p.log, p.grace, p.steps...)
 }
 

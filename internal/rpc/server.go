@@ -271,10 +271,13 @@ func (s *Server) pollHealth(ctx context.Context) {
 				return
 			}
 			s.health.SetServingStatus(service, state)
-			if last[service] != text {
-				if text != "" {
+			if before, polled := last[service]; !polled || before != text {
+				switch {
+				case !polled && text != "":
+					s.opt.Logger.Info("service is starting", "service", service, "reason", text)
+				case text != "":
 					s.opt.Logger.Warn("service is not healthy", "service", service, "reason", text)
-				} else {
+				case polled:
 					s.opt.Logger.Info("service is healthy again", "service", service)
 				}
 				last[service] = text

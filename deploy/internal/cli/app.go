@@ -133,7 +133,7 @@ func (a *App) Run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
-	command, err := parser.Parse(args)
+	command, err := parser.Parse(positionalsLast(parser.Model.Node, args))
 	if done { // help was shown
 		return nil
 	}

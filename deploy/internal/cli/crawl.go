@@ -54,6 +54,8 @@ type crawl struct {
 	admin  gatewayv1.AdminServiceClient
 	last   *schedulerv1.JobStatus // last seen; nil: none yet
 	idle   bool                   // the crawl had finished before
+
+	seedProblem string // what the frontier says of a seed that was not fetched
 }
 
 // Run implements the command.
@@ -88,7 +90,7 @@ func (r *crawl) run(ctx context.Context) error {
 	defer closeLog()
 
 	cfg := allinone.Default(r.flags.Dir)
-	cfg.DNS, cfg.AllowNoContact, cfg.Logger = r.flags.DNS, true, log.Logger
+	cfg.DNS, cfg.AllowNoContact, cfg.Logger = r.flags.DNS, true, log
 	cfg.Capacity = int(max(512, spec.GetLimits().GetConcurrency()))
 	if cfg.OTLP = r.app.Getenv("LYCOSA_OTLP"); cfg.OTLP != "" {
 		if cfg.TraceRatio, err = traceRatio(r.app.Getenv("LYCOSA_TRACE_RATIO"), cfg.TraceRatio); err != nil {
@@ -100,14 +102,14 @@ func (r *crawl) run(ctx context.Context) error {
 	}
 	r.admin = r.ring.Admin()
 
-	end, runErr := r.work(ctx, log)
+	end, runErr := r.work(ctx)
 	closeErr := r.ring.Close()
 	return r.finish(ctx, end, errors.Join(runErr, closeErr))
 }
 
 // work runs the services and drives the crawl until one of them ends. It
 // returns why the crawl ended and what the services returned.
-func (r *crawl) work(ctx context.Context, log *crawlLog) (end, runErr error) {
+func (r *crawl) work(ctx context.Context) (end, runErr error) {
 	runCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	driveCtx, cancel := context.WithCancel(ctx)
@@ -131,7 +133,6 @@ func (r *crawl) work(ctx context.Context, log *crawlLog) (end, runErr error) {
 	}
 	cancel()
 	<-reports
-	log.stopping()
 	stop()
 	return end, <-done
 }

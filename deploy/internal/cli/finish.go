@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"lycosa.dev/deploy/internal/progress"
 	"lycosa.dev/deploy/internal/report"
@@ -124,7 +125,14 @@ func (r *crawl) report(ctx context.Context) (*report.Totals, error) {
 			r.last = st
 		}
 	}
-	return report.Write(ctx, r.layout.Reports(), r.last, off)
+	totals, err := report.Write(ctx, r.layout.Reports(), r.last, off)
+	if err == nil && totals.SeedsFetched == 0 && totals.FirstSeedUnfetched != "" {
+		// The frontier knows more than the seed's record: its host, its robots.txt.
+		if e, explainErr := off.Explain(ctx, r.last.GetJobId(), totals.FirstSeedUnfetched); explainErr == nil && e.GetReason() != "" {
+			r.seedProblem = e.GetReason()
+		}
+	}
+	return totals, err
 }
 
 // verdict is the exit code and why the crawl ended, in words.
@@ -140,7 +148,11 @@ func (r *crawl) verdict(end, runErr error, totals *report.Totals) (int, string) 
 		return ExitOK, "the crawl had finished before (" + reasonText(st) + "); --recrawl starts another round"
 	case st.GetState() == schedulerv1.JobState_JOB_STATE_FINISHED:
 		if totals != nil && totals.Seeds > 0 && totals.SeedsFetched == 0 {
-			return ExitNoSeed, "no seed could be fetched: " + totals.FirstSeedProblem
+			why := totals.FirstSeedProblem
+			if r.seedProblem != "" && !strings.Contains(why, r.seedProblem) {
+				why += ": " + r.seedProblem
+			}
+			return ExitNoSeed, "no seed could be fetched: " + totals.FirstSeedUnfetched + ": " + why
 		}
 		return ExitOK, "finished: " + reasonText(st)
 	case st.GetState() == schedulerv1.JobState_JOB_STATE_FAILED:

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"strconv"
-	"sync/atomic"
 
 	"lycosa.dev/deploy/allinone"
 	"lycosa.dev/deploy/internal/progress"
@@ -15,19 +14,9 @@ import (
 	"lycosa.dev/scheduler"
 )
 
-// crawlLog is a crawl's log: warnings on the terminal, all that matters in
-// logs/lycosa.log.
-type crawlLog struct {
-	Logger *slog.Logger
-	quiet  *atomic.Bool
-}
-
-// stopping keeps off the terminal what services say when the others go away in
-// order; errors are still shown.
-func (l *crawlLog) stopping() { l.quiet.Store(true) }
-
-// crawlLogger makes the log of a crawl in its folder.
-func (a *App) crawlLogger(l allinone.Layout, level string, show *progress.Reporter) (*crawlLog, func(), error) {
+// crawlLogger makes the log of a crawl: warnings on the terminal, all that
+// matters in logs/lycosa.log. The function closes the file.
+func (a *App) crawlLogger(l allinone.Layout, level string, show *progress.Reporter) (*slog.Logger, func(), error) {
 	lvl, err := telemetry.ParseLevel(level)
 	if err != nil {
 		return nil, nil, err
@@ -40,30 +29,11 @@ func (a *App) crawlLogger(l allinone.Layout, level string, show *progress.Report
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", scheduler.ErrStorage, err)
 	}
-	c := &crawlLog{quiet: &atomic.Bool{}}
-	c.Logger = slog.New(fanout{
-		&quietable{Handler: slog.NewTextHandler(show.Writer(), &slog.HandlerOptions{Level: lvl}), quiet: c.quiet},
+	log := slog.New(fanout{
+		slog.NewTextHandler(show.Writer(), &slog.HandlerOptions{Level: lvl}),
 		slog.NewTextHandler(f, &slog.HandlerOptions{Level: min(lvl, slog.LevelInfo)}),
 	})
-	return c, func() { _ = f.Close() }, nil
-}
-
-// quietable drops what is below an error once quiet is set.
-type quietable struct {
-	slog.Handler
-	quiet *atomic.Bool
-}
-
-func (q *quietable) Enabled(ctx context.Context, l slog.Level) bool {
-	return (l >= slog.LevelError || !q.quiet.Load()) && q.Handler.Enabled(ctx, l)
-}
-
-func (q *quietable) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &quietable{q.Handler.WithAttrs(attrs), q.quiet}
-}
-
-func (q *quietable) WithGroup(name string) slog.Handler {
-	return &quietable{q.Handler.WithGroup(name), q.quiet}
+	return log, func() { _ = f.Close() }, nil
 }
 
 // fanout gives records to several handlers.

@@ -49,8 +49,10 @@ type Totals struct {
 	Seeds        uint64            `json:"seeds"`
 	SeedsFetched uint64            `json:"seeds_fetched"` // with an HTTP status
 
-	// FirstSeedProblem says why a seed that was not fetched was not.
-	FirstSeedProblem string `json:"first_seed_problem,omitempty"`
+	// FirstSeedProblem says why a seed that was not fetched was not;
+	// FirstSeedUnfetched is that seed.
+	FirstSeedProblem   string `json:"first_seed_problem,omitempty"`
+	FirstSeedUnfetched string `json:"first_seed_unfetched,omitempty"`
 
 	// Counters are the job's own: every try, robots.txt included.
 	Counters map[string]uint64 `json:"counters"`
@@ -191,7 +193,7 @@ func (w *writer) seed(u *scheduler.URLInfo, state, status string, http bool) err
 	if http {
 		w.totals.SeedsFetched++
 	} else if w.totals.FirstSeedProblem == "" {
-		w.totals.FirstSeedProblem = u.URL + ": " + state
+		w.totals.FirstSeedUnfetched, w.totals.FirstSeedProblem = u.URL, state
 		if reason != "" {
 			w.totals.FirstSeedProblem += ": " + reason
 		}
