@@ -137,7 +137,10 @@ func (l *lease) work() *downloaderv1.FetchAnswer {
 	l.page.Store(page)
 	res := l.fetch(settings, page)
 	l.took.Store(int64(res.Timings.Total))
-	l.stage.Store(int32(downloaderv1.Stage_STAGE_FETCHED))
+	early := !backsOff(&res)
+	if early {
+		l.stage.Store(int32(downloaderv1.Stage_STAGE_FETCHED))
+	}
 	l.d.metrics.observe(&res)
 	if span.IsRecording() {
 		describeResult(span, &res)
@@ -148,7 +151,7 @@ func (l *lease) work() *downloaderv1.FetchAnswer {
 		answer.Answer = &crawlv1.Answer{Verdict: crawlv1.Verdict_VERDICT_RETRY_LATER, Reason: res.Code + ": " + res.Detail}
 		return answer
 	}
-	if res.Written {
+	if res.Written && early {
 		l.report(l.stream()) // politeness counts from here
 	}
 	answer.Answer = page.Deliver(resultMessage(&res, res.Started.Sub(l.received)))
@@ -196,6 +199,13 @@ func (l *lease) fetch(settings *fetch.Settings, page *ring.Page) fetch.Result {
 	}
 	l.stage.Store(int32(downloaderv1.Stage_STAGE_FETCHING))
 	return l.d.engine.Fetch(l.ctx, &req, page)
+}
+
+// backsOff tells a result after which the host may want to be left alone for
+// longer than its usual delay. How long is known with the outcome: until that
+// is committed the host stays taken, or the next fetch could begin before.
+func backsOff(res *fetch.Result) bool {
+	return res.Class != fetch.ClassResponse || res.Status == 429 || res.Status >= 500
 }
 
 // ours tells a fetch that ended for a reason of ours, of which nobody but the
