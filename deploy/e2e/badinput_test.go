@@ -296,7 +296,7 @@ func TestFullDisk(t *testing.T) {
 		}
 		return nil
 	}
-	if err := mount("-t", "tmpfs", "-o", "size=16m", "lycosa-test", mnt); err != nil {
+	if err := mount("-t", "tmpfs", "-o", "size=8m", "lycosa-test", mnt); err != nil {
 		t.Skipf("no small file system can be made here: %v", err)
 	}
 	t.Cleanup(func() {

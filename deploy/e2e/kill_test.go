@@ -77,7 +77,7 @@ func (s *site) checkAfterKills(t testing.TB, dir string, killed int) {
 // killSite takes some seconds to crawl, so that all kills fall into it.
 func killSite(t testing.TB) *site {
 	t.Helper()
-	g := testweb.Graph{Pages: 150, Links: 10, BodyBytes: 2000, Delay: 60 * time.Millisecond}
+	g := testweb.Graph{Pages: 200, Links: 10, BodyBytes: 2000, Delay: 60 * time.Millisecond}
 	if testing.Short() {
 		g.Pages = 40
 	}
@@ -96,7 +96,7 @@ func TestKillOneProcess(t *testing.T) {
 	killed := 0
 	for killed < kills() {
 		p := startProcess(t, nil, binary(t, "lycosa"), args...)
-		moment := time.Duration(rng.Int64N(int64(900 * time.Millisecond)))
+		moment := time.Duration(rng.Int64N(int64(500 * time.Millisecond)))
 		select {
 		case <-p.done:
 		case <-time.After(moment):
