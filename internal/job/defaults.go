@@ -105,6 +105,7 @@ func WithDefaults(s *jobv1.Spec, version string) *jobv1.Spec {
 	setDuration(&e.Fetch.FirstByteTimeout, DefaultFirstByteTimeout)
 	setDuration(&e.Fetch.IdleTimeout, DefaultIdleTimeout)
 	setDuration(&e.Fetch.TotalTimeout, DefaultTotalTimeout)
+	fetchDefaults(e.Fetch)
 
 	if e.Links == nil {
 		e.Links = &jobv1.Links{}

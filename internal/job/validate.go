@@ -127,11 +127,9 @@ func validateFetch(s *jobv1.Spec, bad func(field, format string, args ...any)) {
 		}
 	}
 	for i, h := range s.GetFetch().GetHeaders() {
-		name, _, ok := strings.Cut(h, ":")
-		if !ok || strings.TrimSpace(name) == "" || strings.ContainsAny(h, "\r\n\x00") {
-			bad(fmt.Sprintf("fetch.headers[%d]", i), "must be \"Name: value\" on one line, is %q", h)
-		}
+		checkHeader(fmt.Sprintf("fetch.headers[%d]", i), h, bad)
 	}
+	validateIdentity(s.GetFetch(), bad)
 }
 
 // ParseNet reads a CIDR, or an address as the CIDR of it alone.

@@ -803,7 +803,11 @@ type FetchResult struct {
 	// no TLS.
 	Tls string `protobuf:"bytes,14,opt,name=tls,proto3" json:"tls,omitempty"`
 	// Retry-After of the response, from the end of the fetch; unset: none.
-	RetryAfter    *durationpb.Duration `protobuf:"bytes,15,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
+	RetryAfter *durationpb.Duration `protobuf:"bytes,15,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
+	// Protocol of the response by its ALPN name: "http/1.1", "http/1.0",
+	// "http/0.9", "h2"; empty: no response. A response by "h2" is handed on in
+	// the form of HTTP/1.1.
+	Protocol      string `protobuf:"bytes,16,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -941,6 +945,13 @@ func (x *FetchResult) GetRetryAfter() *durationpb.Duration {
 		return x.RetryAfter
 	}
 	return nil
+}
+
+func (x *FetchResult) GetProtocol() string {
+	if x != nil {
+		return x.Protocol
+	}
+	return ""
 }
 
 // StoredRecord says where a page was stored.
@@ -1488,7 +1499,7 @@ const file_lycosa_crawl_v1_crawl_proto_rawDesc = "" +
 	"\n" +
 	"first_byte\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\tfirstByte\x12-\n" +
 	"\x04body\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x04body\x12/\n" +
-	"\x05total\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x05total\"\xad\x04\n" +
+	"\x05total\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x05total\"\xc9\x04\n" +
 	"\vFetchResult\x123\n" +
 	"\x05class\x18\x01 \x01(\x0e2\x1d.lycosa.crawl.v1.OutcomeClassR\x05class\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\rR\x06status\x12\x14\n" +
@@ -1509,7 +1520,8 @@ const file_lycosa_crawl_v1_crawl_proto_rawDesc = "" +
 	"\x11reused_connection\x18\r \x01(\bR\x10reusedConnection\x12\x10\n" +
 	"\x03tls\x18\x0e \x01(\tR\x03tls\x12:\n" +
 	"\vretry_after\x18\x0f \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"retryAfter\"h\n" +
+	"retryAfter\x12\x1a\n" +
+	"\bprotocol\x18\x10 \x01(\tR\bprotocol\"h\n" +
 	"\fStoredRecord\x12\x14\n" +
 	"\x05store\x18\x01 \x01(\tR\x05store\x12\x12\n" +
 	"\x04file\x18\x02 \x01(\tR\x04file\x12\x16\n" +

@@ -703,7 +703,44 @@ type Fetch struct {
 	// Accept certificates that do not verify and record it. Default: false.
 	InsecureTls bool `protobuf:"varint,8,opt,name=insecure_tls,json=insecureTls,proto3" json:"insecure_tls,omitempty"`
 	// Further request headers, "Name: value".
-	Headers       []string `protobuf:"bytes,9,rep,name=headers,proto3" json:"headers,omitempty"`
+	Headers []string `protobuf:"bytes,9,rep,name=headers,proto3" json:"headers,omitempty"`
+	// Limit from a response's first byte to the end of its header block.
+	// Default: 30s.
+	HeadTimeout *durationpb.Duration `protobuf:"bytes,10,opt,name=head_timeout,json=headTimeout,proto3" json:"head_timeout,omitempty"`
+	// Least bytes a second of a body, on average; slower ones are cut. 0: no
+	// minimum. Default: 64.
+	MinRateBytes *int64 `protobuf:"varint,11,opt,name=min_rate_bytes,json=minRateBytes,proto3,oneof" json:"min_rate_bytes,omitempty"`
+	// How long a body may be slower than that. Default: 30s.
+	MinRateGrace *durationpb.Duration `protobuf:"bytes,12,opt,name=min_rate_grace,json=minRateGrace,proto3" json:"min_rate_grace,omitempty"`
+	// Bytes that a body may be with its codings undone; what is more is cut, with
+	// the annotation "size-limit". Default: 64 MiB.
+	MaxDecodedBytes int64 `protobuf:"varint,13,opt,name=max_decoded_bytes,json=maxDecodedBytes,proto3" json:"max_decoded_bytes,omitempty"`
+	// Bytes that a byte of a body may decode to, once 1 MiB is decoded; beyond it
+	// the body is cut, with the annotation "ratio-limit". Default: 500.
+	MaxDecodedRatio uint32 `protobuf:"varint,14,opt,name=max_decoded_ratio,json=maxDecodedRatio,proto3" json:"max_decoded_ratio,omitempty"`
+	// Speak HTTP/2 with servers that offer it. Default: true.
+	Http2 *bool `protobuf:"varint,15,opt,name=http2,proto3,oneof" json:"http2,omitempty"`
+	// Try servers that refuse today's TLS with the versions and cipher suites of
+	// old ones. Default: true.
+	LegacyTls *bool `protobuf:"varint,16,opt,name=legacy_tls,json=legacyTls,proto3,oneof" json:"legacy_tls,omitempty"`
+	// Accept-Language header. Default: none.
+	AcceptLanguage string `protobuf:"bytes,17,opt,name=accept_language,json=acceptLanguage,proto3" json:"accept_language,omitempty"`
+	// Request headers for some hosts.
+	HostHeaders []*HostHeaders `protobuf:"bytes,18,rep,name=host_headers,json=hostHeaders,proto3" json:"host_headers,omitempty"`
+	// Keep cookies, in a jar of this job alone. Default: false.
+	Cookies bool `protobuf:"varint,19,opt,name=cookies,proto3" json:"cookies,omitempty"`
+	// Bound of the jar; the least recently used cookies go first. Default: 1 MiB.
+	MaxCookieBytes int64 `protobuf:"varint,20,opt,name=max_cookie_bytes,json=maxCookieBytes,proto3" json:"max_cookie_bytes,omitempty"`
+	// Name of the secret that holds cookies to begin with, in the form of
+	// Netscape's cookies.txt. Default: none.
+	CookiesSecret string `protobuf:"bytes,21,opt,name=cookies_secret,json=cookiesSecret,proto3" json:"cookies_secret,omitempty"`
+	// Who we are to some hosts.
+	Credentials []*Credential `protobuf:"bytes,22,rep,name=credentials,proto3" json:"credentials,omitempty"`
+	// Proxies, the first rule that matches the host counts. Default: none.
+	Proxies []*ProxyRule `protobuf:"bytes,23,rep,name=proxies,proto3" json:"proxies,omitempty"`
+	// Keep Authorization, Cookie and their like in stored requests. Default:
+	// false, their values are replaced by "redacted".
+	StoreSecrets  bool `protobuf:"varint,24,opt,name=store_secrets,json=storeSecrets,proto3" json:"store_secrets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -801,6 +838,328 @@ func (x *Fetch) GetHeaders() []string {
 	return nil
 }
 
+func (x *Fetch) GetHeadTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.HeadTimeout
+	}
+	return nil
+}
+
+func (x *Fetch) GetMinRateBytes() int64 {
+	if x != nil && x.MinRateBytes != nil {
+		return *x.MinRateBytes
+	}
+	return 0
+}
+
+func (x *Fetch) GetMinRateGrace() *durationpb.Duration {
+	if x != nil {
+		return x.MinRateGrace
+	}
+	return nil
+}
+
+func (x *Fetch) GetMaxDecodedBytes() int64 {
+	if x != nil {
+		return x.MaxDecodedBytes
+	}
+	return 0
+}
+
+func (x *Fetch) GetMaxDecodedRatio() uint32 {
+	if x != nil {
+		return x.MaxDecodedRatio
+	}
+	return 0
+}
+
+func (x *Fetch) GetHttp2() bool {
+	if x != nil && x.Http2 != nil {
+		return *x.Http2
+	}
+	return false
+}
+
+func (x *Fetch) GetLegacyTls() bool {
+	if x != nil && x.LegacyTls != nil {
+		return *x.LegacyTls
+	}
+	return false
+}
+
+func (x *Fetch) GetAcceptLanguage() string {
+	if x != nil {
+		return x.AcceptLanguage
+	}
+	return ""
+}
+
+func (x *Fetch) GetHostHeaders() []*HostHeaders {
+	if x != nil {
+		return x.HostHeaders
+	}
+	return nil
+}
+
+func (x *Fetch) GetCookies() bool {
+	if x != nil {
+		return x.Cookies
+	}
+	return false
+}
+
+func (x *Fetch) GetMaxCookieBytes() int64 {
+	if x != nil {
+		return x.MaxCookieBytes
+	}
+	return 0
+}
+
+func (x *Fetch) GetCookiesSecret() string {
+	if x != nil {
+		return x.CookiesSecret
+	}
+	return ""
+}
+
+func (x *Fetch) GetCredentials() []*Credential {
+	if x != nil {
+		return x.Credentials
+	}
+	return nil
+}
+
+func (x *Fetch) GetProxies() []*ProxyRule {
+	if x != nil {
+		return x.Proxies
+	}
+	return nil
+}
+
+func (x *Fetch) GetStoreSecrets() bool {
+	if x != nil {
+		return x.StoreSecrets
+	}
+	return false
+}
+
+// HostHeaders are request headers for some hosts.
+type HostHeaders struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Host ("example.org"), host key ("example.org:8080"), "*.example.org" for
+	// all below it, or "*".
+	Host string `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
+	// "Name: value" lines.
+	Headers       []string `protobuf:"bytes,2,rep,name=headers,proto3" json:"headers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HostHeaders) Reset() {
+	*x = HostHeaders{}
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HostHeaders) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HostHeaders) ProtoMessage() {}
+
+func (x *HostHeaders) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HostHeaders.ProtoReflect.Descriptor instead.
+func (*HostHeaders) Descriptor() ([]byte, []int) {
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *HostHeaders) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *HostHeaders) GetHeaders() []string {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
+// Credential says who we are to a host. The secret itself is never part of a
+// spec: it is a file of that name in the downloader's secrets folder, or the
+// environment variable LYCOSA_SECRET_<NAME> (upper case, "-" as "_").
+type Credential struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in HostHeaders, but not "*".
+	Host string `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
+	// "basic", "digest", "bearer", "header" (the secret is a whole header line),
+	// "certificate" (the secret is PEM: client certificate chain and key).
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// User name, for basic and digest.
+	User string `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
+	// Name of the secret: letters, digits, "-", "_".
+	Secret        string `protobuf:"bytes,4,opt,name=secret,proto3" json:"secret,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Credential) Reset() {
+	*x = Credential{}
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Credential) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Credential) ProtoMessage() {}
+
+func (x *Credential) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Credential.ProtoReflect.Descriptor instead.
+func (*Credential) Descriptor() ([]byte, []int) {
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Credential) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *Credential) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Credential) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *Credential) GetSecret() string {
+	if x != nil {
+		return x.Secret
+	}
+	return ""
+}
+
+// ProxyRule says how some hosts are reached.
+type ProxyRule struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in HostHeaders.
+	Host string `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
+	// Proxies that are used in turn: "http://HOST:PORT", "https://HOST:PORT",
+	// "socks5://HOST:PORT", "socks5h://HOST:PORT" (the proxy resolves names), or
+	// "direct".
+	Urls []string `protobuf:"bytes,2,rep,name=urls,proto3" json:"urls,omitempty"`
+	// User name at the proxies; empty: none.
+	User string `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
+	// Name of the secret that holds the password, as in Credential.
+	Secret string `protobuf:"bytes,4,opt,name=secret,proto3" json:"secret,omitempty"`
+	// The proxy resolves names. It must then hold the address policy itself.
+	// Default: false, it is asked for the address that was checked.
+	RemoteDns     bool `protobuf:"varint,5,opt,name=remote_dns,json=remoteDns,proto3" json:"remote_dns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProxyRule) Reset() {
+	*x = ProxyRule{}
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProxyRule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProxyRule) ProtoMessage() {}
+
+func (x *ProxyRule) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProxyRule.ProtoReflect.Descriptor instead.
+func (*ProxyRule) Descriptor() ([]byte, []int) {
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ProxyRule) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *ProxyRule) GetUrls() []string {
+	if x != nil {
+		return x.Urls
+	}
+	return nil
+}
+
+func (x *ProxyRule) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *ProxyRule) GetSecret() string {
+	if x != nil {
+		return x.Secret
+	}
+	return ""
+}
+
+func (x *ProxyRule) GetRemoteDns() bool {
+	if x != nil {
+		return x.RemoteDns
+	}
+	return false
+}
+
 // Links says which links are found in a page.
 type Links struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -823,7 +1182,7 @@ type Links struct {
 
 func (x *Links) Reset() {
 	*x = Links{}
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[6]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -835,7 +1194,7 @@ func (x *Links) String() string {
 func (*Links) ProtoMessage() {}
 
 func (x *Links) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[6]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -848,7 +1207,7 @@ func (x *Links) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Links.ProtoReflect.Descriptor instead.
 func (*Links) Descriptor() ([]byte, []int) {
-	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{6}
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Links) GetNavigation() bool {
@@ -924,7 +1283,7 @@ type UrlRules struct {
 
 func (x *UrlRules) Reset() {
 	*x = UrlRules{}
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[7]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -936,7 +1295,7 @@ func (x *UrlRules) String() string {
 func (*UrlRules) ProtoMessage() {}
 
 func (x *UrlRules) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[7]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -949,7 +1308,7 @@ func (x *UrlRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UrlRules.ProtoReflect.Descriptor instead.
 func (*UrlRules) Descriptor() ([]byte, []int) {
-	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{7}
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *UrlRules) GetStripSessionIds() bool {
@@ -1054,7 +1413,7 @@ type Handler struct {
 
 func (x *Handler) Reset() {
 	*x = Handler{}
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[8]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1066,7 +1425,7 @@ func (x *Handler) String() string {
 func (*Handler) ProtoMessage() {}
 
 func (x *Handler) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[8]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1079,7 +1438,7 @@ func (x *Handler) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Handler.ProtoReflect.Descriptor instead.
 func (*Handler) Descriptor() ([]byte, []int) {
-	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{8}
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Handler) GetHandler() string {
@@ -1143,7 +1502,7 @@ type Storage struct {
 
 func (x *Storage) Reset() {
 	*x = Storage{}
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[9]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1155,7 +1514,7 @@ func (x *Storage) String() string {
 func (*Storage) ProtoMessage() {}
 
 func (x *Storage) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[9]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1168,7 +1527,7 @@ func (x *Storage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Storage.ProtoReflect.Descriptor instead.
 func (*Storage) Descriptor() ([]byte, []int) {
-	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{9}
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Storage) GetStores() []string {
@@ -1264,7 +1623,7 @@ const file_lycosa_job_v1_job_proto_rawDesc = "" +
 	"\tmax_tries\x18\n" +
 	" \x01(\rR\bmaxTries\x124\n" +
 	"\bback_off\x18\v \x01(\v2\x19.google.protobuf.DurationR\abackOffB\x0f\n" +
-	"\r_delay_factor\"\xc2\x03\n" +
+	"\r_delay_factor\"\x98\t\n" +
 	"\x05Fetch\x12\x1b\n" +
 	"\tallow_net\x18\x01 \x03(\tR\ballowNet\x12\x18\n" +
 	"\aresolve\x18\x02 \x03(\tR\aresolve\x12B\n" +
@@ -1275,7 +1634,43 @@ const file_lycosa_job_v1_job_proto_rawDesc = "" +
 	"\fidle_timeout\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\vidleTimeout\x12>\n" +
 	"\rtotal_timeout\x18\a \x01(\v2\x19.google.protobuf.DurationR\ftotalTimeout\x12!\n" +
 	"\finsecure_tls\x18\b \x01(\bR\vinsecureTls\x12\x18\n" +
-	"\aheaders\x18\t \x03(\tR\aheaders\"\xec\x01\n" +
+	"\aheaders\x18\t \x03(\tR\aheaders\x12<\n" +
+	"\fhead_timeout\x18\n" +
+	" \x01(\v2\x19.google.protobuf.DurationR\vheadTimeout\x12)\n" +
+	"\x0emin_rate_bytes\x18\v \x01(\x03H\x00R\fminRateBytes\x88\x01\x01\x12?\n" +
+	"\x0emin_rate_grace\x18\f \x01(\v2\x19.google.protobuf.DurationR\fminRateGrace\x12*\n" +
+	"\x11max_decoded_bytes\x18\r \x01(\x03R\x0fmaxDecodedBytes\x12*\n" +
+	"\x11max_decoded_ratio\x18\x0e \x01(\rR\x0fmaxDecodedRatio\x12\x19\n" +
+	"\x05http2\x18\x0f \x01(\bH\x01R\x05http2\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"legacy_tls\x18\x10 \x01(\bH\x02R\tlegacyTls\x88\x01\x01\x12'\n" +
+	"\x0faccept_language\x18\x11 \x01(\tR\x0eacceptLanguage\x12=\n" +
+	"\fhost_headers\x18\x12 \x03(\v2\x1a.lycosa.job.v1.HostHeadersR\vhostHeaders\x12\x18\n" +
+	"\acookies\x18\x13 \x01(\bR\acookies\x12(\n" +
+	"\x10max_cookie_bytes\x18\x14 \x01(\x03R\x0emaxCookieBytes\x12%\n" +
+	"\x0ecookies_secret\x18\x15 \x01(\tR\rcookiesSecret\x12;\n" +
+	"\vcredentials\x18\x16 \x03(\v2\x19.lycosa.job.v1.CredentialR\vcredentials\x122\n" +
+	"\aproxies\x18\x17 \x03(\v2\x18.lycosa.job.v1.ProxyRuleR\aproxies\x12#\n" +
+	"\rstore_secrets\x18\x18 \x01(\bR\fstoreSecretsB\x11\n" +
+	"\x0f_min_rate_bytesB\b\n" +
+	"\x06_http2B\r\n" +
+	"\v_legacy_tls\";\n" +
+	"\vHostHeaders\x12\x12\n" +
+	"\x04host\x18\x01 \x01(\tR\x04host\x12\x18\n" +
+	"\aheaders\x18\x02 \x03(\tR\aheaders\"`\n" +
+	"\n" +
+	"Credential\x12\x12\n" +
+	"\x04host\x18\x01 \x01(\tR\x04host\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04user\x18\x03 \x01(\tR\x04user\x12\x16\n" +
+	"\x06secret\x18\x04 \x01(\tR\x06secret\"~\n" +
+	"\tProxyRule\x12\x12\n" +
+	"\x04host\x18\x01 \x01(\tR\x04host\x12\x12\n" +
+	"\x04urls\x18\x02 \x03(\tR\x04urls\x12\x12\n" +
+	"\x04user\x18\x03 \x01(\tR\x04user\x12\x16\n" +
+	"\x06secret\x18\x04 \x01(\tR\x06secret\x12\x1d\n" +
+	"\n" +
+	"remote_dns\x18\x05 \x01(\bR\tremoteDns\"\xec\x01\n" +
 	"\x05Links\x12#\n" +
 	"\n" +
 	"navigation\x18\x01 \x01(\bH\x00R\n" +
@@ -1346,7 +1741,7 @@ func file_lycosa_job_v1_job_proto_rawDescGZIP() []byte {
 }
 
 var file_lycosa_job_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_lycosa_job_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_lycosa_job_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_lycosa_job_v1_job_proto_goTypes = []any{
 	(ScopeKind)(0),              // 0: lycosa.job.v1.ScopeKind
 	(RobotsPolicy)(0),           // 1: lycosa.job.v1.RobotsPolicy
@@ -1356,12 +1751,15 @@ var file_lycosa_job_v1_job_proto_goTypes = []any{
 	(*Limits)(nil),              // 5: lycosa.job.v1.Limits
 	(*Politeness)(nil),          // 6: lycosa.job.v1.Politeness
 	(*Fetch)(nil),               // 7: lycosa.job.v1.Fetch
-	(*Links)(nil),               // 8: lycosa.job.v1.Links
-	(*UrlRules)(nil),            // 9: lycosa.job.v1.UrlRules
-	(*Handler)(nil),             // 10: lycosa.job.v1.Handler
-	(*Storage)(nil),             // 11: lycosa.job.v1.Storage
-	nil,                         // 12: lycosa.job.v1.Handler.WithEntry
-	(*durationpb.Duration)(nil), // 13: google.protobuf.Duration
+	(*HostHeaders)(nil),         // 8: lycosa.job.v1.HostHeaders
+	(*Credential)(nil),          // 9: lycosa.job.v1.Credential
+	(*ProxyRule)(nil),           // 10: lycosa.job.v1.ProxyRule
+	(*Links)(nil),               // 11: lycosa.job.v1.Links
+	(*UrlRules)(nil),            // 12: lycosa.job.v1.UrlRules
+	(*Handler)(nil),             // 13: lycosa.job.v1.Handler
+	(*Storage)(nil),             // 14: lycosa.job.v1.Storage
+	nil,                         // 15: lycosa.job.v1.Handler.WithEntry
+	(*durationpb.Duration)(nil), // 16: google.protobuf.Duration
 }
 var file_lycosa_job_v1_job_proto_depIdxs = []int32{
 	3,  // 0: lycosa.job.v1.Spec.identity:type_name -> lycosa.job.v1.Identity
@@ -1369,30 +1767,35 @@ var file_lycosa_job_v1_job_proto_depIdxs = []int32{
 	5,  // 2: lycosa.job.v1.Spec.limits:type_name -> lycosa.job.v1.Limits
 	6,  // 3: lycosa.job.v1.Spec.politeness:type_name -> lycosa.job.v1.Politeness
 	7,  // 4: lycosa.job.v1.Spec.fetch:type_name -> lycosa.job.v1.Fetch
-	8,  // 5: lycosa.job.v1.Spec.links:type_name -> lycosa.job.v1.Links
-	9,  // 6: lycosa.job.v1.Spec.url_rules:type_name -> lycosa.job.v1.UrlRules
-	10, // 7: lycosa.job.v1.Spec.pipeline:type_name -> lycosa.job.v1.Handler
-	11, // 8: lycosa.job.v1.Spec.storage:type_name -> lycosa.job.v1.Storage
+	11, // 5: lycosa.job.v1.Spec.links:type_name -> lycosa.job.v1.Links
+	12, // 6: lycosa.job.v1.Spec.url_rules:type_name -> lycosa.job.v1.UrlRules
+	13, // 7: lycosa.job.v1.Spec.pipeline:type_name -> lycosa.job.v1.Handler
+	14, // 8: lycosa.job.v1.Spec.storage:type_name -> lycosa.job.v1.Storage
 	0,  // 9: lycosa.job.v1.Scope.kind:type_name -> lycosa.job.v1.ScopeKind
-	13, // 10: lycosa.job.v1.Limits.max_duration:type_name -> google.protobuf.Duration
-	13, // 11: lycosa.job.v1.Limits.drain_timeout:type_name -> google.protobuf.Duration
-	13, // 12: lycosa.job.v1.Politeness.min_delay:type_name -> google.protobuf.Duration
-	13, // 13: lycosa.job.v1.Politeness.max_delay:type_name -> google.protobuf.Duration
-	13, // 14: lycosa.job.v1.Politeness.address_delay:type_name -> google.protobuf.Duration
-	13, // 15: lycosa.job.v1.Politeness.max_crawl_delay:type_name -> google.protobuf.Duration
+	16, // 10: lycosa.job.v1.Limits.max_duration:type_name -> google.protobuf.Duration
+	16, // 11: lycosa.job.v1.Limits.drain_timeout:type_name -> google.protobuf.Duration
+	16, // 12: lycosa.job.v1.Politeness.min_delay:type_name -> google.protobuf.Duration
+	16, // 13: lycosa.job.v1.Politeness.max_delay:type_name -> google.protobuf.Duration
+	16, // 14: lycosa.job.v1.Politeness.address_delay:type_name -> google.protobuf.Duration
+	16, // 15: lycosa.job.v1.Politeness.max_crawl_delay:type_name -> google.protobuf.Duration
 	1,  // 16: lycosa.job.v1.Politeness.robots:type_name -> lycosa.job.v1.RobotsPolicy
-	13, // 17: lycosa.job.v1.Politeness.back_off:type_name -> google.protobuf.Duration
-	13, // 18: lycosa.job.v1.Fetch.connect_timeout:type_name -> google.protobuf.Duration
-	13, // 19: lycosa.job.v1.Fetch.tls_timeout:type_name -> google.protobuf.Duration
-	13, // 20: lycosa.job.v1.Fetch.first_byte_timeout:type_name -> google.protobuf.Duration
-	13, // 21: lycosa.job.v1.Fetch.idle_timeout:type_name -> google.protobuf.Duration
-	13, // 22: lycosa.job.v1.Fetch.total_timeout:type_name -> google.protobuf.Duration
-	12, // 23: lycosa.job.v1.Handler.with:type_name -> lycosa.job.v1.Handler.WithEntry
-	24, // [24:24] is the sub-list for method output_type
-	24, // [24:24] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	16, // 17: lycosa.job.v1.Politeness.back_off:type_name -> google.protobuf.Duration
+	16, // 18: lycosa.job.v1.Fetch.connect_timeout:type_name -> google.protobuf.Duration
+	16, // 19: lycosa.job.v1.Fetch.tls_timeout:type_name -> google.protobuf.Duration
+	16, // 20: lycosa.job.v1.Fetch.first_byte_timeout:type_name -> google.protobuf.Duration
+	16, // 21: lycosa.job.v1.Fetch.idle_timeout:type_name -> google.protobuf.Duration
+	16, // 22: lycosa.job.v1.Fetch.total_timeout:type_name -> google.protobuf.Duration
+	16, // 23: lycosa.job.v1.Fetch.head_timeout:type_name -> google.protobuf.Duration
+	16, // 24: lycosa.job.v1.Fetch.min_rate_grace:type_name -> google.protobuf.Duration
+	8,  // 25: lycosa.job.v1.Fetch.host_headers:type_name -> lycosa.job.v1.HostHeaders
+	9,  // 26: lycosa.job.v1.Fetch.credentials:type_name -> lycosa.job.v1.Credential
+	10, // 27: lycosa.job.v1.Fetch.proxies:type_name -> lycosa.job.v1.ProxyRule
+	15, // 28: lycosa.job.v1.Handler.with:type_name -> lycosa.job.v1.Handler.WithEntry
+	29, // [29:29] is the sub-list for method output_type
+	29, // [29:29] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_lycosa_job_v1_job_proto_init() }
@@ -1403,14 +1806,15 @@ func file_lycosa_job_v1_job_proto_init() {
 	file_lycosa_job_v1_job_proto_msgTypes[2].OneofWrappers = []any{}
 	file_lycosa_job_v1_job_proto_msgTypes[3].OneofWrappers = []any{}
 	file_lycosa_job_v1_job_proto_msgTypes[4].OneofWrappers = []any{}
-	file_lycosa_job_v1_job_proto_msgTypes[6].OneofWrappers = []any{}
+	file_lycosa_job_v1_job_proto_msgTypes[5].OneofWrappers = []any{}
+	file_lycosa_job_v1_job_proto_msgTypes[9].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_lycosa_job_v1_job_proto_rawDesc), len(file_lycosa_job_v1_job_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   11,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
