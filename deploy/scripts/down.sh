@@ -9,10 +9,10 @@ for name in $(names); do
 		pid=$(cat "$run/$name.pid")
 		kill -TERM "$pid" 2>/dev/null || true
 		for ((i = 0; i < 400; i++)); do
-			kill -0 "$pid" 2>/dev/null || break
+			running "$pid" || break
 			sleep 0.1
 		done
-		if kill -0 "$pid" 2>/dev/null; then
+		if running "$pid"; then
 			echo "$name did not stop in 40s and is killed"
 			kill -KILL "$pid" 2>/dev/null || true
 		else

@@ -8,10 +8,15 @@ run=${LYCOSA_RUN:-$root/run}          # logs, pid files and data of what make up
 # shellcheck disable=SC2034
 jaeger=${LYCOSA_JAEGER:-$root/.tools/bin/jaeger}
 
-# alive NAME: the process that was started under this name still runs.
+# alive NAME: the process that was started under this name still runs. One that
+# has ended and that nobody has waited for does not.
 alive() {
 	local pid
-	pid=$(cat "$run/$1.pid" 2>/dev/null) && [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null
+	pid=$(cat "$run/$1.pid" 2>/dev/null) && [ -n "$pid" ] && running "$pid"
+}
+
+running() { # pid
+	kill -0 "$1" 2>/dev/null && ! grep -qs '^State:[[:space:]]*Z' "/proc/$1/status"
 }
 
 # start NAME COMMAND...: starts a process with a log and a pid file.

@@ -31,7 +31,7 @@ for ((i = 1; i <= downloaders; i++)); do
 done
 start gateway "$bin/gateway" "${common[@]}"
 
-if ! "$bin/lycosa" instance wait --timeout 60s --downloaders "$downloaders" --extractors 1 --dnsers 1; then
+if ! "$bin/lycosa" instance wait --timeout 60s "downloader=$downloaders" extractor dnser; then
 	echo "up: the services have not found each other; see the logs in $run" >&2
 	for name in $(names); do
 		alive "$name" || { echo "-- $name has ended; the last of its log:" >&2; tail -n 5 "$run/$name.log" >&2; }
@@ -40,7 +40,7 @@ if ! "$bin/lycosa" instance wait --timeout 60s --downloaders "$downloaders" --ex
 fi
 cat <<EOF
 All are up. The admin API is on 127.0.0.1:7070:
-  bin/lycosa job create --seed https://example.org/ --contact you@example.org --start
+  bin/lycosa job create https://example.org/ --contact you@example.org --start
   bin/lycosa job list
 Results go to $run/data. Stop with: make down
 EOF
