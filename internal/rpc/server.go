@@ -44,6 +44,9 @@ const (
 	// A peer that is silent this long is asked, and after the timeout gone.
 	keepaliveTime    = 20 * time.Second
 	keepaliveTimeout = 10 * time.Second
+	// How often a service that was not healthy yet is asked.
+	startInterval = 200 * time.Millisecond
+
 	// Clients may ask no more often than this.
 	keepaliveMinTime = 10 * time.Second
 )
@@ -251,7 +254,8 @@ func (s *Server) Run(ctx context.Context, lis net.Listener) error {
 	return nil
 }
 
-// pollHealth runs the checks at once and then every HealthInterval.
+// pollHealth runs the checks at once and then every HealthInterval, more often
+// until all are healthy for the first time.
 func (s *Server) pollHealth(ctx context.Context) {
 	if len(s.checks) == 0 {
 		return
@@ -259,6 +263,7 @@ func (s *Server) pollHealth(ctx context.Context) {
 	tick := time.NewTicker(s.opt.HealthInterval)
 	defer tick.Stop()
 	last := map[string]string{}
+	wasHealthy := false
 	for {
 		all := healthpb.HealthCheckResponse_SERVING
 		for service, check := range s.checks {
@@ -278,16 +283,22 @@ func (s *Server) pollHealth(ctx context.Context) {
 				case text != "":
 					s.opt.Logger.Warn("service is not healthy", "service", service, "reason", text)
 				case polled:
-					s.opt.Logger.Info("service is healthy again", "service", service)
+					s.opt.Logger.Info("service is healthy", "service", service)
 				}
 				last[service] = text
 			}
 		}
 		s.health.SetServingStatus("", all)
+		// Who waits for a start shall not wait for our interval.
+		var soon <-chan time.Time
+		if wasHealthy = wasHealthy || all == healthpb.HealthCheckResponse_SERVING; !wasHealthy {
+			soon = time.After(startInterval)
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		case <-soon:
 		}
 	}
 }

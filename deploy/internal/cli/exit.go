@@ -73,7 +73,11 @@ func classify(err error) error {
 	case errors.Is(err, context.Canceled):
 		return &exitError{ExitInterrupted, errors.New("interrupted")}
 	}
-	if st, ok := status.FromError(err); ok && st.Code() != codes.Unknown {
+	if withStatus, ok := errors.AsType[interface {
+		error
+		GRPCStatus() *status.Status
+	}](err); ok {
+		st := withStatus.GRPCStatus()
 		msg := errors.New(st.Message())
 		switch st.Code() {
 		case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.FailedPrecondition, codes.OutOfRange:
