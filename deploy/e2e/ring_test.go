@@ -91,8 +91,9 @@ func startRing(t testing.TB, downloaders int, more ...string) *ring {
 	return r
 }
 
-// data is the extractor's folder, where the results are.
-func (r *ring) data() string { return filepath.Join(r.dir, "data") }
+// data is the extractor's folder, where the results are: beside the frontier, as
+// in the folder of a crawl in one process.
+func (r *ring) data() string { return r.dir }
 
 // start starts an instance (again).
 func (r *ring) start(name string) {
