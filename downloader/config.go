@@ -45,6 +45,9 @@ type Config struct {
 	KeepAlive      time.Duration `yaml:"keep_alive" usage:"how long a connection is kept without use; 0: not at all"`
 	MaxIdle        int           `yaml:"max_idle" usage:"connections kept without use, over all hosts"`
 	MaxIdlePerHost int           `yaml:"max_idle_per_host" usage:"connections kept without use to one address of a host"`
+	HTTP2          bool          `yaml:"http2" usage:"speak HTTP/2 with servers that offer it"`
+	LegacyTLS      bool          `yaml:"legacy_tls" usage:"try servers that refuse today's TLS with what old ones speak"`
+	TLSSessions    int           `yaml:"tls_sessions" usage:"TLS sessions remembered for resumption; 0: none"`
 	AcceptHTTP09   bool          `yaml:"accept_http09" usage:"take a response without a status line, on a default port, for a page"`
 }
 
@@ -76,6 +79,9 @@ func Default() Config {
 		KeepAlive:      f.KeepAlive,
 		MaxIdle:        f.MaxIdle,
 		MaxIdlePerHost: f.MaxIdlePerHost,
+		HTTP2:          f.HTTP2,
+		LegacyTLS:      f.LegacyTLS,
+		TLSSessions:    f.TLSSessions,
 	}
 }
 
@@ -117,5 +123,6 @@ func (c Config) engine() (fetch.Config, error) {
 	f.MaxBodyBytes, f.MaxHeadBytes = int64(c.MaxPage), int(c.MaxHead)
 	f.KeepAlive, f.MaxIdle, f.MaxIdlePerHost = c.KeepAlive, c.MaxIdle, c.MaxIdlePerHost
 	f.AcceptHTTP09 = c.AcceptHTTP09
+	f.HTTP2, f.LegacyTLS, f.TLSSessions = c.HTTP2, c.LegacyTLS, c.TLSSessions
 	return f, nil
 }

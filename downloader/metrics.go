@@ -60,6 +60,8 @@ func newMetrics(r prometheus.Registerer, d *Downloader) (*metrics, error) {
 		gauge("fetches_active", "Fetches under way.", func() float64 { return float64(d.engine.Stats().Active) }),
 		counter("connections_opened_total", "Connections opened.", func() float64 { return float64(d.engine.Stats().Dials) }),
 		counter("connections_reused_total", "Fetches on a kept connection.", func() float64 { return float64(d.engine.Stats().Reuses) }),
+		counter("tls_handshakes_total", "TLS sessions made.", func() float64 { return float64(d.engine.Stats().Handshakes) }),
+		counter("tls_resumed_total", "TLS sessions made that were resumed.", func() float64 { return float64(d.engine.Stats().Resumed) }),
 		counter("connections_stale_total", "Kept connections found closed only by using them.", func() float64 { return float64(d.engine.Stats().Stale) }),
 	} {
 		errs = append(errs, r.Register(c))

@@ -44,7 +44,7 @@ func resultMessage(res *fetch.Result, queued time.Duration) *crawlv1.FetchResult
 	m.SentBytes, m.ReceivedBytes, m.BodyBytes = res.SentBytes, res.ReceivedBytes, res.BodyBytes
 	m.Truncated = string(res.Truncated)
 	m.Annotations = append(res.Notes.Codes(), res.Odd.Names()...)
-	m.Tls = res.TLS
+	m.Tls, m.Protocol = res.TLS, res.Protocol
 	m.ReusedConnection = res.Reused
 	mem.started.Seconds, mem.started.Nanos = res.Started.Unix(), int32(res.Started.Nanosecond())
 	m.StartedAt = &mem.started

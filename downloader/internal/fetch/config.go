@@ -53,6 +53,11 @@ type Settings struct {
 	Policy netpolicy.Policy
 	// Verify says what happens when a certificate is not valid.
 	Verify Verify
+	// HTTP2 speaks HTTP/2 with servers that offer it (by ALPN).
+	HTTP2 bool
+	// LegacyTLS tries servers that refuse today's TLS once more, with the versions
+	// and cipher suites of old ones, and remembers for a day that they need it.
+	LegacyTLS bool
 }
 
 // Config sets up an engine. Start from Default.
@@ -72,6 +77,9 @@ type Config struct {
 	// many are open at a time is for the leases to say, not for this.
 	MaxIdlePerHost int
 
+	// TLSSessions bounds the sessions remembered for resumption, of each kind of
+	// session; 0: none.
+	TLSSessions int
 	// RootCAs are the authorities trusted; nil: the system's.
 	RootCAs *x509.CertPool
 	// AcceptHTTP09 takes a response without a status line on the scheme's
@@ -109,11 +117,14 @@ func Default() Config {
 			MinRateGrace:     30 * time.Second,
 			MaxBodyBytes:     100 << 20,
 			Verify:           VerifyStrict,
+			HTTP2:            true,
+			LegacyTLS:        true,
 		},
 		MaxHeadBytes:   256 << 10,
 		KeepAlive:      75 * time.Second,
 		MaxIdle:        1024,
 		MaxIdlePerHost: 256,
+		TLSSessions:    4096,
 	}
 }
 
@@ -171,6 +182,9 @@ func (c *Config) Validate() error {
 	errs := []error{c.Settings.Validate()}
 	if c.MaxHeadBytes < 1<<10 || c.MaxHeadBytes > 16<<20 {
 		errs = append(errs, fmt.Errorf("max_head: must be 1 KiB to 16 MiB, is %d", c.MaxHeadBytes))
+	}
+	if c.TLSSessions < 0 || c.TLSSessions > 1<<20 {
+		errs = append(errs, fmt.Errorf("tls_sessions: must be 0 to 1048576, is %d", c.TLSSessions))
 	}
 	if c.KeepAlive < 0 || c.MaxIdle < 0 || c.MaxIdlePerHost < 0 {
 		errs = append(errs, errors.New("keep_alive, max_idle, max_idle_per_host: must be 0 or more"))

@@ -18,6 +18,8 @@ type connKey struct {
 	lax  bool   // the certificate was not insisted on
 	host string // Authority, so that no request reaches another virtual host's session
 	addr netip.AddrPort
+	via  string           // the proxy in between; empty: none
+	cert *tls.Certificate // ours, that the session was made with
 }
 
 // conn is a connection. One exchange owns it, or the pool does.
@@ -26,6 +28,9 @@ type conn struct {
 	tcp        net.Conn // the TCP connection below
 	raw        syscall.RawConn
 	tls        *tls.Conn // nil without TLS
+	h2         *h2conn   // nil: HTTP/1
+	resumed    bool      // the TLS session was
+	legacy     bool      // TLS of the fallback for old servers
 	key        connKey
 	tlsFacts   string
 	certError  string
@@ -59,6 +64,9 @@ func (c *conn) stale() bool {
 	}
 	if c.tls == nil {
 		return true
+	}
+	if c.h2 != nil {
+		return !c.h2.settle()
 	}
 	// Records that wait are session tickets or the end of the session. Reading
 	// them takes no time, and nothing else may come.

@@ -2,41 +2,19 @@ package fetch
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"net"
 	"net/netip"
 	"syscall"
 	"time"
 )
 
-// dialer opens connections.
-type dialer struct {
-	roots       *x509.CertPool
-	strict, lax *tls.Config
-}
+// attemptDelay is how long a connection attempt may take before the next
+// address is tried beside it (RFC 8305 section 5).
+const attemptDelay = 250 * time.Millisecond
 
-func newDialer(roots *x509.CertPool) *dialer {
-	strict := &tls.Config{
-		NextProtos:         []string{"http/1.1"},
-		RootCAs:            roots,
-		ClientSessionCache: tls.NewLRUClientSessionCache(1024),
-		MinVersion:         tls.VersionTLS12,
-	}
-	lax := strict.Clone()
-	lax.ClientSessionCache = tls.NewLRUClientSessionCache(1024)
-	lax.InsecureSkipVerify = true
-	lax.MinVersion = tls.VersionTLS10
-	return &dialer{roots: roots, strict: strict, lax: lax}
-}
-
-// connect opens a TCP connection to the first of the request's addresses that
-// takes one, within the time for connecting. Each address gets its share of
-// what is left of that time.
-func (d *dialer) connect(ctx context.Context, x *exchange) (net.Conn, netip.AddrPort, *failure) {
-	addrs := x.req.Addresses
-	deadline := x.sooner(time.Now().Add(x.set.ConnectTimeout))
-	nd := net.Dialer{
+// netDialer dials under the address policy.
+func (x *exchange) netDialer() *net.Dialer {
+	return &net.Dialer{
 		// Kept connections are probed before they are used; the system's own
 		// keep-alive would add packets and four system calls a connection.
 		KeepAlive: -1,
@@ -50,90 +28,122 @@ func (d *dialer) connect(ctx context.Context, x *exchange) (net.Conn, netip.Addr
 			return x.set.Policy.Check(ap.Addr())
 		},
 	}
+}
+
+// permittedAddresses returns those of the request's addresses that the policy
+// allows, in the order in which they are tried; if there is none, why.
+func (x *exchange) permittedAddresses() ([]netip.AddrPort, *failure) {
 	var (
-		last netip.AddrPort
-		fail *failure
+		refused *failure
+		last    netip.Addr
 	)
-	for i, a := range addrs {
-		last = netip.AddrPortFrom(a, x.req.Target.Port)
+	addrs := make([]netip.Addr, 0, len(x.req.Addresses))
+	for _, a := range x.req.Addresses {
 		if err := x.set.Policy.Check(a); err != nil {
-			if fail == nil {
-				fail = connectFailure(err)
+			if refused == nil {
+				refused = connectFailure(err)
 			}
+			last = a
 			continue
 		}
-		now := time.Now()
-		left := deadline.Sub(now)
-		if left <= 0 {
-			return nil, last, &failure{ClassConnect, "connect-timeout", "no connection within the time for connecting"}
-		}
-		until := now.Add(left / time.Duration(len(addrs)-i))
-		dctx, cancel := context.WithDeadline(ctx, until)
-		tcp, err := nd.DialContext(dctx, "tcp", last.String())
-		cancel()
+		addrs = append(addrs, a)
+	}
+	if len(addrs) > 0 {
+		return x.engine.health.order(addrs, x.req.Target.Port, x.begun), nil
+	}
+	if refused == nil {
+		return nil, &failure{ClassPolicy, "no-address", "the lease names no address"}
+	}
+	x.res.Address = netip.AddrPortFrom(last, x.req.Target.Port)
+	return nil, refused
+}
+
+// dialed is the end of one attempt.
+type dialed struct {
+	conn net.Conn
+	addr netip.AddrPort
+	err  error
+}
+
+// connect opens a TCP connection to one of addrs within the time for
+// connecting: the first gets a head start of attemptDelay, then the next is
+// tried beside it, and the first that answers is taken. All attempts have ended
+// when it returns.
+func (x *exchange) connect(ctx context.Context, addrs []netip.AddrPort) (net.Conn, netip.AddrPort, *failure) {
+	deadline := x.sooner(time.Now().Add(x.set.ConnectTimeout))
+	if !time.Now().Before(deadline) {
+		return nil, addrs[0], &failure{ClassConnect, "connect-timeout", "no connection within the time for connecting"}
+	}
+	nd := x.netDialer()
+	dctx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	health := &x.engine.health
+	if len(addrs) == 1 {
+		c, err := nd.DialContext(dctx, "tcp", addrs[0].String())
 		if err == nil {
-			return tcp, last, nil
+			return c, addrs[0], nil
 		}
 		if ctx.Err() != nil {
-			return nil, last, &failure{ClassNotStarted, "cancelled", "given up while connecting"}
+			return nil, addrs[0], &failure{ClassNotStarted, "cancelled", "given up while connecting"}
 		}
-		if f := connectFailure(err); fail == nil || fail.class == ClassPolicy {
-			fail = f
+		return nil, addrs[0], connectFailure(err)
+	}
+	results := make(chan dialed, len(addrs))
+	started, ended := 0, 0
+	next := func() {
+		addr := addrs[started]
+		started++
+		go func() { // ends by dctx, and is waited for below
+			c, err := nd.DialContext(dctx, "tcp", addr.String())
+			results <- dialed{c, addr, err}
+		}()
+	}
+	next()
+	timer := time.NewTimer(attemptDelay)
+	defer timer.Stop()
+	var (
+		won  dialed
+		fail *failure
+		last = addrs[0]
+	)
+	for ended < started {
+		var r dialed
+		select {
+		case <-timer.C:
+			if won.conn == nil && started < len(addrs) {
+				next()
+				timer.Reset(attemptDelay)
+			}
+			continue
+		case r = <-results:
+			ended++
+		}
+		switch {
+		case r.err == nil && won.conn == nil:
+			won = r
+			health.works(r.addr)
+			cancel()
+		case r.err == nil:
+			_ = r.conn.Close()
+		case won.conn == nil && ctx.Err() == nil:
+			f := connectFailure(r.err)
+			if f.class == ClassConnect {
+				health.failed(r.addr, time.Now())
+			}
+			if fail == nil || fail.class == ClassPolicy {
+				fail, last = f, r.addr
+			}
+			if started < len(addrs) && time.Now().Before(deadline) {
+				next()
+				timer.Reset(attemptDelay)
+			}
 		}
 	}
-	if fail == nil {
-		fail = &failure{ClassPolicy, "no-address", "the lease names no address"}
+	switch {
+	case won.conn != nil:
+		return won.conn, won.addr, nil
+	case ctx.Err() != nil:
+		return nil, last, &failure{ClassNotStarted, "cancelled", "given up while connecting"}
 	}
 	return nil, last, fail
-}
-
-// secure makes the TLS handshake on c. The connection's deadline is set.
-func (d *dialer) secure(c *conn, t *Target, v Verify) *failure {
-	cfg := d.strict.Clone()
-	name := t.serverName()
-	if v == VerifyRecord {
-		cfg = d.lax.Clone()
-		cfg.VerifyConnection = func(cs tls.ConnectionState) error {
-			if err := verify(&cs, name, d.roots); err != nil {
-				c.certError = certWords(err)
-			}
-			return nil
-		}
-	}
-	cfg.ServerName = name
-	tc := tls.Client(c.tcp, cfg)
-	if err := tc.Handshake(); err != nil {
-		return tlsFailure(err)
-	}
-	cs := tc.ConnectionState()
-	c.tls, c.Conn = tc, tc
-	c.tlsFacts = versionName(cs.Version) + " " + tls.CipherSuiteName(cs.CipherSuite)
-	return nil
-}
-
-// verify checks a certificate as crypto/tls does when it is strict.
-func verify(cs *tls.ConnectionState, name string, roots *x509.CertPool) error {
-	opts := x509.VerifyOptions{DNSName: name, Roots: roots, Intermediates: x509.NewCertPool()}
-	if len(cs.PeerCertificates) == 0 {
-		return x509.CertificateInvalidError{Reason: x509.NotAuthorizedToSign, Detail: "no certificate"}
-	}
-	for _, cert := range cs.PeerCertificates[1:] {
-		opts.Intermediates.AddCert(cert)
-	}
-	_, err := cs.PeerCertificates[0].Verify(opts)
-	return err
-}
-
-func versionName(v uint16) string {
-	switch v {
-	case tls.VersionTLS10:
-		return "TLS1.0"
-	case tls.VersionTLS11:
-		return "TLS1.1"
-	case tls.VersionTLS12:
-		return "TLS1.2"
-	case tls.VersionTLS13:
-		return "TLS1.3"
-	}
-	return tls.VersionName(v)
 }

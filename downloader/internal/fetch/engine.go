@@ -13,13 +13,15 @@ import (
 // Engine makes exchanges and keeps connections between them. Its methods are
 // safe for concurrent use.
 type Engine struct {
-	cfg    Config
-	dialer *dialer
-	pool   *pool
-	counts counters
+	cfg     Config
+	securer *securer
+	health  health
+	hosts   hostTable
+	pool    *pool
+	counts  counters
 }
 
-type counters struct{ active, dials, reuses, stale atomic.Int64 }
+type counters struct{ active, dials, reuses, stale, handshakes, resumed atomic.Int64 }
 
 // Stats is a snapshot of the engine's counters.
 type Stats struct {
@@ -28,6 +30,9 @@ type Stats struct {
 	// Dials, Reuses and Stale count connections opened, used again, and found
 	// closed only after a request was written.
 	Dials, Reuses, Stale int64
+	// Handshakes counts TLS sessions made, Resumed those of them that were
+	// resumed.
+	Handshakes, Resumed int64
 }
 
 // New returns an engine. It starts nothing; Run tends the kept connections.
@@ -36,7 +41,7 @@ func New(cfg Config) (*Engine, error) {
 		return nil, fmt.Errorf("fetch settings: %w", err)
 	}
 	e := &Engine{cfg: cfg, pool: newPool(cfg.MaxIdle, cfg.MaxIdlePerHost)}
-	e.dialer = newDialer(cfg.RootCAs)
+	e.securer = newSecurer(cfg.RootCAs, cfg.TLSSessions)
 	return e, nil
 }
 
@@ -64,6 +69,7 @@ func (e *Engine) Stats() Stats {
 	return Stats{
 		Active: e.counts.active.Load(), Idle: int64(e.pool.size()), Dials: e.counts.dials.Load(),
 		Reuses: e.counts.reuses.Load(), Stale: e.counts.stale.Load(),
+		Handshakes: e.counts.handshakes.Load(), Resumed: e.counts.resumed.Load(),
 	}
 }
 
@@ -132,45 +138,72 @@ func (x *exchange) permitted(ctx context.Context) *failure {
 // connection gets a connection: a kept one to any of the addresses, in their
 // order, or a new one.
 func (x *exchange) connection(ctx context.Context) *failure {
-	t := &x.req.Target
-	for _, a := range x.req.Addresses {
-		if x.set.Policy.Check(a) != nil {
-			continue
-		}
-		key := x.key(netip.AddrPortFrom(a, t.Port))
-		if c := x.engine.pool.take(key, x.begun); c != nil {
-			x.conn, x.res.Reused, x.res.Address = c, true, key.addr
+	addrs, f := x.permittedAddresses()
+	if f != nil {
+		return f
+	}
+	for _, a := range addrs {
+		if c := x.engine.pool.take(x.key(a), x.begun); c != nil {
+			x.conn, x.res.Reused, x.res.Address = c, true, a
 			x.engine.counts.reuses.Add(1)
 			x.described()
 			return nil
 		}
 	}
+	t := &x.req.Target
+	facts := hostFacts{}
+	if t.TLS {
+		facts = x.engine.hosts.get(t.Authority, x.begun)
+	}
+	f = x.open(ctx, addrs, facts)
+	if f == nil || !t.TLS || facts.legacy || !x.set.LegacyTLS || f.class != ClassTLS || !mayBeOld(f) {
+		return f
+	}
+	facts.legacy = true
+	if x.permitted(ctx) != nil {
+		return f
+	}
+	if again := x.open(ctx, []netip.AddrPort{x.res.Address}, facts); again != nil {
+		if again.code == "certificate-invalid" {
+			return again
+		}
+		return f // what the server says to today's TLS tells more
+	}
+	x.engine.hosts.change(t.Authority, time.Now(), func(h *hostFacts) { h.legacy = true })
+	return nil
+}
+
+// open makes a new connection, with a TLS session where the target has one.
+func (x *exchange) open(ctx context.Context, addrs []netip.AddrPort, facts hostFacts) *failure {
 	start := time.Now()
-	conn, last, f := x.engine.dialer.connect(ctx, x)
-	x.res.Address = last
-	x.res.Timings.Connect = time.Since(start)
+	tcp, addr, f := x.connect(ctx, addrs)
+	x.res.Address = addr
+	x.res.Timings.Connect += time.Since(start)
 	if f != nil {
 		return f
 	}
 	x.engine.counts.dials.Add(1)
-	c := newConn(conn, x.key(last))
+	c := newConn(tcp, x.key(addr))
 	x.conn = c
-	if t.TLS {
+	if x.req.Target.TLS {
 		start = time.Now()
 		_ = c.SetDeadline(x.sooner(start.Add(x.set.TLSTimeout)))
 		stop := x.watch(ctx)
-		f = x.engine.dialer.secure(c, t, x.set.Verify)
+		f = x.engine.securer.secure(c, &x.req.Target, tlsKind{
+			lax: x.set.Verify == VerifyRecord, legacy: facts.legacy, http1: facts.http1 || !x.set.HTTP2, cert: c.key.cert,
+		})
 		stopped := stop == nil || stop()
-		x.res.Timings.TLS = time.Since(start)
-		if f == nil && !stopped {
+		x.res.Timings.TLS += time.Since(start)
+		if f == nil && !stopped || f != nil && x.broken.Load() {
 			f = &failure{ClassNotStarted, "cancelled", "given up during the TLS handshake"}
 		}
 		if f != nil {
-			if x.broken.Load() {
-				f = &failure{ClassNotStarted, "cancelled", "given up during the TLS handshake"}
-			}
 			c.close()
 			return f
+		}
+		x.engine.counts.handshakes.Add(1)
+		if c.resumed {
+			x.engine.counts.resumed.Add(1)
 		}
 	}
 	x.described()

@@ -39,6 +39,12 @@ type exchange struct {
 	broken  atomic.Bool
 	buffers int
 	limit   int64 // bytes of body still allowed
+
+	// What an exchange over HTTP/2 waits for.
+	waitPhase string
+	waitFrom  time.Time
+	waitFor   time.Duration
+	frames    int // that were no part of the response
 }
 
 // sooner returns t or the end of the whole exchange, whichever comes first.
@@ -85,19 +91,18 @@ func (x *exchange) renewed(err error) bool {
 	return x.phase == "lease" && isTimeout(err) && !x.broken.Load() && time.Now().Before(x.req.Until())
 }
 
-// described puts the connection's facts into the result.
-func (x *exchange) described() {
-	x.res.TLS, x.res.CertError = x.conn.tlsFacts, x.conn.certError
-	if x.res.CertError != "" {
-		x.res.Notes |= wire.NoteCertificateInvalid
-	}
-}
-
 // exchange writes the request and reads the response. keep tells whether the
 // connection can take another request.
 func (x *exchange) exchange(ctx context.Context) (keep bool, f *failure) {
+	if x.conn.h2 != nil {
+		return x.exchange2(ctx)
+	}
 	small := bufpool.GetSmall()
-	request := x.set.append(small.B[:0], x.req, x.cfg.KeepAlive > 0)
+	connection := "close"
+	if x.cfg.KeepAlive > 0 {
+		connection = "keep-alive"
+	}
+	request := x.set.append(small.B[:0], x.req, connection)
 	if f := x.permitted(ctx); f != nil {
 		small.Release()
 		return true, f // nothing was written: the connection is as good as before
@@ -138,6 +143,7 @@ func (x *exchange) exchange(ctx context.Context) (keep bool, f *failure) {
 	x.res.Class, x.res.Status, x.res.RetryAfter = ClassResponse, x.head.Status, x.head.RetryAfter
 	x.res.Notes |= x.head.Notes
 	x.res.Odd = x.head.Odd
+	x.res.Protocol = x.head.Protocol
 	x.sink.Own(small)
 	if in.buf != nil {
 		x.sink.Own(in.buf)
@@ -293,7 +299,7 @@ func (x *exchange) noStatusLine(in *input) *failure {
 	if !x.cfg.AcceptHTTP09 || !x.req.Target.defaultPort() {
 		return &failure{ClassProtocol, "http09", fmt.Sprintf("no status line: the response begins with %q", in.mem[in.start:min(in.end, in.start+40)])}
 	}
-	x.head = wire.Head{Status: 200, Framing: httpwire.Framing{Kind: httpwire.FramingClose}, Notes: wire.NoteHTTP09}
+	x.head = wire.Head{Status: 200, Framing: httpwire.Framing{Kind: httpwire.FramingClose}, Notes: wire.NoteHTTP09, Protocol: "http/0.9"}
 	in.body = in.start
 	return nil
 }

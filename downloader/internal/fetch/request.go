@@ -93,11 +93,14 @@ type Request struct {
 	// Wanted is asked before dialling and before writing: once it returns
 	// false the exchange is given up. nil: it stays wanted.
 	Wanted func() bool
+	// Facts is told of the TLS session, nil without TLS, before the request is
+	// written. nil: nobody asks.
+	Facts func(*TLSFacts)
 }
 
 // append builds the request's bytes. Header order is fixed so that archives of
-// two runs compare.
-func (c *Settings) append(b []byte, r *Request, keep bool) []byte {
+// two runs compare. connection is the field of that name; empty: none.
+func (c *Settings) append(b []byte, r *Request, connection string) []byte {
 	b = append(b, "GET "...)
 	b = append(b, r.Target.Path...)
 	b = append(b, " HTTP/1.1\r\nHost: "...)
@@ -112,11 +115,7 @@ func (c *Settings) append(b []byte, r *Request, keep bool) []byte {
 	for _, line := range c.Headers {
 		b = append(append(b, "\r\n"...), line...)
 	}
-	if keep {
-		b = header(b, "Connection", "keep-alive")
-	} else {
-		b = header(b, "Connection", "close")
-	}
+	b = header(b, "Connection", connection)
 	return append(b, "\r\n\r\n"...)
 }
 

@@ -101,6 +101,11 @@ type Result struct {
 	Written bool
 	// TLS names version and cipher suite, "" without TLS.
 	TLS string
+	// Resumed tells that the TLS session was resumed for this exchange.
+	Resumed bool
+	// Protocol is the response's by its ALPN name, "http/1.1" or "h2"; "" without
+	// a response.
+	Protocol string
 	// CertError says why the certificate is not valid, where Verify is record.
 	CertError string
 	// RetryAfter is the Retry-After header as received.

@@ -35,15 +35,21 @@ func tlsServer(t *testing.T) (*httptest.Server, *fetch.Request) {
 }
 
 func TestTLS(t *testing.T) {
+	t.Run("HTTP/1.1", func(t *testing.T) { testTLS(t, false, "HTTP/1.1", "http/1.1") })
+	t.Run("HTTP/2", func(t *testing.T) { testTLS(t, true, "HTTP/2.0", "h2") })
+}
+
+func testTLS(t *testing.T, http2 bool, proto, alpn string) {
 	s, req := tlsServer(t)
 	cfg := config()
+	cfg.HTTP2 = http2
 	cfg.RootCAs = x509.NewCertPool()
 	cfg.RootCAs.AddCert(s.Certificate())
 	e := engine(t, cfg)
 	for i := range 3 {
 		var p page
 		res := e.Fetch(context.Background(), req, &p)
-		if res.Class != fetch.ClassResponse || p.body != "hello example.com HTTP/1.1" || res.Reused != (i > 0) || res.Notes != 0 {
+		if res.Class != fetch.ClassResponse || p.body != "hello example.com "+proto || res.Protocol != alpn || !strings.HasPrefix(p.head, "HTTP/1.1 200 OK\r\n") || res.Reused != (i > 0) || res.Notes != 0 {
 			t.Fatalf("%d: %+v %q", i, res, p.body)
 		}
 		if !strings.HasPrefix(res.TLS, "TLS1.3 TLS_") || (i == 0) != (res.Timings.TLS > 0) {
@@ -52,8 +58,13 @@ func TestTLS(t *testing.T) {
 	}
 	s.CloseClientConnections()
 	time.Sleep(20 * time.Millisecond)
-	if res := e.Fetch(context.Background(), req, &page{}); res.Class != fetch.ClassResponse || res.Reused {
+	// A new connection, and the TLS session is resumed.
+	res := e.Fetch(context.Background(), req, &page{})
+	if res.Class != fetch.ClassResponse || res.Reused || !res.Resumed {
 		t.Errorf("after the server closed the session: %+v", res)
+	}
+	if st := e.Stats(); st.Handshakes != 2 || st.Resumed != 1 {
+		t.Errorf("%+v", st)
 	}
 }
 

@@ -74,13 +74,27 @@ func (p *Profiles) build(job *schedulerv1.JobSpec) (*fetch.Settings, error) {
 	set(&s.ConnectTimeout, f.GetConnectTimeout())
 	set(&s.TLSTimeout, f.GetTlsTimeout())
 	set(&s.FirstByteTimeout, f.GetFirstByteTimeout())
+	set(&s.HeadTimeout, f.GetHeadTimeout())
 	set(&s.IdleTimeout, f.GetIdleTimeout())
 	set(&s.TotalTimeout, f.GetTotalTimeout())
 	if n := spec.GetLimits().GetMaxPageBytes(); n > 0 {
 		s.MaxBodyBytes = n
 	}
+	if f.MinRateBytes != nil {
+		s.MinRateBytes = f.GetMinRateBytes()
+	}
+	set(&s.MinRateGrace, f.GetMinRateGrace())
 	if f.GetInsecureTls() {
 		s.Verify = fetch.VerifyRecord
+	}
+	if f.Http2 != nil {
+		s.HTTP2 = f.GetHttp2()
+	}
+	if f.LegacyTls != nil {
+		s.LegacyTLS = f.GetLegacyTls()
+	}
+	if l := f.GetAcceptLanguage(); l != "" {
+		s.AcceptLanguage = l
 	}
 	s.Headers = append(append([]string(nil), s.Headers...), f.GetHeaders()...)
 	if len(f.GetAllowNet()) > 0 && p.jobNets {

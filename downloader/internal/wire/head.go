@@ -15,6 +15,9 @@ import (
 type Head struct {
 	// Status is the HTTP status, 100 to 999.
 	Status int
+	// Protocol is "http/1.1" or "http/1.0" as the status line says, by its ALPN
+	// name.
+	Protocol string
 	// Framing is how the body ends.
 	Framing httpwire.Framing
 	// KeepAlive tells whether the server will take another request.
@@ -127,6 +130,10 @@ func Parse(b []byte, scratch *httpwire.Head) (Head, error) {
 	h.Odd = scratch.Notes & Told
 	http10 := scratch.Major < 1 || (scratch.Major == 1 && scratch.Minor == 0)
 	h.KeepAlive = !http10
+	h.Protocol = "http/1.1"
+	if http10 {
+		h.Protocol = "http/1.0"
+	}
 	for i := range scratch.Fields {
 		h.field(&scratch.Fields[i], http10)
 	}

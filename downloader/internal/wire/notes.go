@@ -28,12 +28,15 @@ const (
 	NoteExcessBytes                         // bytes came after the end of the response
 	NoteAllowanceUsedUp                     // the lease's byte allowance cut the body
 	NoteCertificateInvalid                  // the certificate was not accepted, and the setting says to go on
+	NoteLegacyTLS                           // TLS of the fallback for old servers
+	NoteTrailers                            // fields came after the body; they are not kept (HTTP/2)
 	noteEnd
 )
 
 var noteCodes = [...]string{
 	"http09", "leading-junk", "interim-response", "bad-content-length", "chunked-http10",
 	"content-length-mismatch", "excess-bytes", "byte-allowance", "certificate-invalid",
+	"legacy-tls", "trailers",
 }
 
 // Codes returns the set as short fixed codes, in a fixed order; nil for the
