@@ -105,6 +105,10 @@ const (
 	checkBytes = 4 << 10
 )
 
+// enoughForDefault is the confidence from which the looks of a text win over a
+// default that the caller has set.
+const enoughForDefault = 50
+
 // Decide finds the encoding of a document. doc is the whole of it or its first
 // bytes (then Partial); 64 KiB are plenty. The answer depends on nothing else.
 func Decide(doc []byte, h Hints) Decision {
@@ -138,8 +142,7 @@ func Decide(doc []byte, h Hints) Decision {
 	if h.NoDetection {
 		return d
 	}
-	// A default that the caller has set wins over a guess that is worth little.
-	if e, confidence := detect(looked, high, partial, languageHint(looked)); e != nil && (h.Default == nil || confidence >= 50) {
+	if e, confidence := detect(looked, high, partial, languageHint(looked)); e != nil && (h.Default == nil || confidence >= enoughForDefault) {
 		return Decision{Encoding: e, Ground: GroundDetected, Confidence: confidence}
 	}
 	return d

@@ -1,6 +1,7 @@
 package charset
 
 import (
+	"strings"
 	"sync"
 	"unicode/utf8"
 )
@@ -17,6 +18,9 @@ const (
 
 	usualHangul = "이다는에의을가고하한를은로지기사도으서인자해아어그리나대시있과정수들일라만것전보제부여상구습니장주면원성스조생세관계용동방국문안위오신화공소유모적우게비경명학현회된되했할합와무행연진중내개분마트때요말민미거선실바물없출통등발강교더영입운결단심직년월재반당약금업본차산던였었까러음치야않력같못후호파터드크르데두불체남식간형양작및권종독디감험법류변표처려울달배복건석급태열초예또각온알편검색글외노추천포코설최역새저히받길친점래살속목집날람론토너희활판매련른네카애잘임평도량박김님"
 )
+
+// usualSigns are what tells where there are hardly any characters.
+const usualSigns = "“”‘’—…、。，：；！？「」（）《》"
 
 // usual is a set of characters of the basic plane.
 type usual [1 << 10]uint64
@@ -97,7 +101,7 @@ func (s script) share(sample []byte) (percent, n int) {
 	if err != nil {
 		return 0, 0
 	}
-	found := 0
+	found, signs := 0, 0
 	for i := 0; i < len(text); {
 		if text[i] < utf8.RuneSelf {
 			i++
@@ -107,6 +111,9 @@ func (s script) share(sample []byte) (percent, n int) {
 		i += size
 		switch {
 		case r >= 0x2000 && r < 0x3040, r >= 0xFF00 && r < 0xFF61: // signs, of all alike
+			if strings.ContainsRune(usualSigns, r) {
+				signs++
+			}
 		case s.usual.has(r):
 			found++
 			n++
@@ -115,6 +122,10 @@ func (s script) share(sample []byte) (percent, n int) {
 		default:
 			n++
 		}
+	}
+	if n < fewChars {
+		// A few signs in a text of ASCII.
+		found, n = found+signs, n+signs
 	}
 	if n == 0 {
 		return 0, 0

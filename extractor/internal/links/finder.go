@@ -12,6 +12,7 @@ import (
 
 	"lycosa.dev/extractor/internal/linkscan"
 	"lycosa.dev/extractor/internal/page"
+	"lycosa.dev/internal/charset"
 	"lycosa.dev/internal/job"
 	"lycosa.dev/internal/robots"
 	"lycosa.dev/internal/sitemap"
@@ -221,14 +222,9 @@ func (w *worker) allowed(l linkscan.Link) bool {
 	return w.f.followNofollow || l.Rel&linkscan.RelNofollow == 0
 }
 
-func (w *worker) setCharset(c *linkscan.Charset) {
-	w.charset = c.Name()
-	w.resolver.SetCharset(w.charset)
-}
-
 // options of the scanner for a document.
-func (w *worker) options(charset *linkscan.Charset) linkscan.Options {
-	opt := linkscan.Options{Kinds: w.f.kinds, Charset: charset}
+func (w *worker) options(e *charset.Encoding) linkscan.Options {
+	opt := linkscan.Options{Kinds: w.f.kinds, Charset: e}
 	if w.f.agent != "" {
 		opt.RobotsNames = []string{strings.ToLower(w.f.agent)}
 	}
@@ -238,15 +234,15 @@ func (w *worker) options(charset *linkscan.Charset) linkscan.Options {
 // fromHTML scans a document. Links are resolved at its end, when its base is
 // known.
 func (w *worker) fromHTML(p *page.Page) error {
-	contentType := string(p.Head.Get("Content-Type"))
+	e := p.Charset().Encoding
+	w.charset = e.Name()
+	w.resolver.SetCharset(w.charset)
 	if p.InMemory() {
 		body := p.Decoded()
-		charset := linkscan.DetectCharset(body, contentType)
-		w.setCharset(charset)
-		if !charset.ASCIICompatible() {
-			body, charset = charset.Decode(body), nil
+		if !e.ASCIICompatible() {
+			body, e = e.Decode(body), charset.UTF8
 		}
-		found, doc := w.scanner.Collect(body, w.options(charset))
+		found, doc := w.scanner.Collect(body, w.options(e))
 		w.finish(p, doc)
 		if p.NofollowBy != "" && !w.f.followNofollow {
 			p.LinksFound += len(found)
@@ -261,15 +257,13 @@ func (w *worker) fromHTML(p *page.Page) error {
 		}
 		return nil
 	}
-	charset := linkscan.DetectCharset(p.Prefix(64<<10), contentType)
-	w.setCharset(charset)
 	body := p.Open()
 	defer body.Close()
 	var src io.Reader = body
-	if !charset.ASCIICompatible() {
-		src, charset = charset.Reader(body), nil
+	if !e.ASCIICompatible() {
+		src, e = e.NewReader(body), charset.UTF8
 	}
-	w.scanner.Begin(w.options(charset), func(l linkscan.Link) {
+	w.scanner.Begin(w.options(e), func(l linkscan.Link) {
 		p.LinksFound++
 		if len(w.raw) >= maxLinks {
 			p.Annotate("links-cut")
@@ -336,8 +330,13 @@ func (w *worker) fromCSS(p *page.Page) error {
 	if w.f.kinds&linkscan.CSS == 0 {
 		return nil
 	}
+	// A style sheet's encoding has no part in its URLs' queries.
+	e := p.Charset().Encoding
 	css := p.Prefix(maxCSS)
-	w.scanner.ScanCSS(css, linkscan.Options{Kinds: linkscan.CSS}, func(l linkscan.Link) {
+	if !e.ASCIICompatible() {
+		css, e = e.Decode(css), charset.UTF8
+	}
+	w.scanner.ScanCSS(css, linkscan.Options{Kinds: linkscan.CSS, Charset: e}, func(l linkscan.Link) {
 		if w.allowed(l) {
 			w.add(p, l.URL, job.HopEmbed, true, false)
 		}

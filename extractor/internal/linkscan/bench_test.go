@@ -79,12 +79,6 @@ func BenchmarkPage(b *testing.B) {
 			}
 		}
 	})
-	b.Run("detect-charset", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			DetectCharset(page, "")
-		}
-	})
 }
 
 func benchScan(b *testing.B, page []byte, opt Options) {

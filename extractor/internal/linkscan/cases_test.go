@@ -12,6 +12,7 @@ import (
 	"golang.org/x/net/html"
 
 	"lycosa.dev/internal/casefiles"
+	"lycosa.dev/internal/charset"
 	"lycosa.dev/internal/weburl"
 )
 
@@ -102,7 +103,7 @@ func (c *linkCase) run(t *testing.T, doc []byte) []string {
 		s.ScanCSS(doc, Options{}, func(l Link) { out = append(out, resolve(c.Base, "", string(l.URL))) })
 		return out
 	}
-	cs := LookupCharset(c.Charset)
+	cs := charset.Lookup(c.Charset)
 	opt := Options{Kinds: Navigation, Charset: cs}
 	heritrix := strings.Contains(c.Source, "heritrix")
 	tags := c.Options.texts("tags")

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"lycosa.dev/internal/charset"
 )
 
 // seeds are pages that look like pages, and pages that are wrong in the ways
@@ -276,7 +278,7 @@ func TestSites(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		cs := DetectCharset(raw, "")
+		cs := charset.Decide(raw, charset.Hints{}).Encoding
 		doc := cs.Decode(raw)
 		want, err := treePage(doc)
 		if err != nil {

@@ -29,7 +29,7 @@
 // document's URL, falls back to that URL when Base does not parse or is a data:
 // or javascript: URL, and resolves the links against the result. The query of a
 // URL is encoded in the document's encoding (weburl.Resolver.SetCharset with
-// [Charset].Name).
+// [charset.Encoding].Name).
 //
 // # Ownership and memory
 //

@@ -86,7 +86,6 @@ const (
 	attrRel
 	attrName
 	attrHTTPEquiv
-	attrCharset
 	attrType
 	attrMethod
 	attrEncoding
@@ -104,7 +103,7 @@ const (
 
 var attrNames = [attrCount]string{
 	"href", "src", "srcset", "action", "formaction", "data", "poster", "background", "cite", "longdesc", "content",
-	"xlink:href", "imagesrcset", "style", "rel", "name", "http-equiv", "charset", "type", "method", "encoding", "font", "",
+	"xlink:href", "imagesrcset", "style", "rel", "name", "http-equiv", "type", "method", "encoding", "font", "",
 	"data-*", "text", "location", "content-location", "link", "refresh",
 }
 
@@ -141,9 +140,6 @@ type Doc struct {
 	// Refresh is the first meta refresh that is well formed.
 	Refresh    DeclaredRefresh
 	HasRefresh bool
-	// Charset is the encoding's label in the first meta charset or http-equiv
-	// content-type.
-	Charset []byte
 	// NoCache is a meta http-equiv=pragma with no-cache.
 	NoCache bool
 	// TooLong counts URLs over Options.MaxURLBytes, TooLarge the tags and style

@@ -136,9 +136,6 @@ func (s *Scanner) meta(b []byte) {
 	if s.template > 0 {
 		return
 	}
-	if s.has(attrCharset) && len(s.doc.Charset) == 0 {
-		s.doc.Charset = s.keep(trimSpace(s.value(b, attrCharset)))
-	}
 	if !s.has(AttrContent) {
 		return
 	}
@@ -167,12 +164,6 @@ func (s *Scanner) meta(b []byte) {
 		s.doc.Refresh, s.doc.HasRefresh = d, true
 		if s.on(Refresh) && len(d.URL) > 0 {
 			s.report(Link{URL: d.URL, Kind: Navigate, Element: ElementMeta, Attr: AttrContent})
-		}
-	case equalFold(equiv, "content-type"):
-		if len(s.doc.Charset) == 0 {
-			if label := charsetOf(s.value(b, AttrContent)); len(label) > 0 {
-				s.doc.Charset = s.keep(label)
-			}
 		}
 	case equalFold(equiv, "pragma"):
 		if bytes.Contains(bytes.ToLower(s.value(b, AttrContent)), []byte("no-cache")) {
@@ -264,7 +255,7 @@ func (s *Scanner) styleText(text []byte) {
 
 // cssText converts a style text to UTF-8.
 func (s *Scanner) cssText(text []byte) []byte {
-	if s.opt.Charset.isUTF8() || isASCII(text) {
+	if s.opt.Charset.IsUTF8() || isASCII(text) {
 		return text
 	}
 	return s.toUTF8(text)

@@ -198,6 +198,6 @@ var attrTable = newNameTable(7, map[string]Attr{
 	"href": AttrHref, "src": AttrSrc, "srcset": AttrSrcset, "action": AttrAction, "formaction": AttrFormAction,
 	"data": AttrObjectData, "poster": AttrPoster, "background": AttrBackground, "cite": AttrCite, "longdesc": AttrLongdesc,
 	"content": AttrContent, "xlink:href": AttrXlinkHref, "imagesrcset": AttrImageSrcset, "style": AttrStyle, "rel": attrRel,
-	"name": attrName, "http-equiv": attrHTTPEquiv, "charset": attrCharset, "type": attrType, "method": attrMethod,
+	"name": attrName, "http-equiv": attrHTTPEquiv, "type": attrType, "method": attrMethod,
 	"encoding": attrEncoding, "color": attrFontOnly, "face": attrFontOnly, "size": attrFontOnly,
 })

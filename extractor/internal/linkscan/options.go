@@ -1,5 +1,7 @@
 package linkscan
 
+import "lycosa.dev/internal/charset"
+
 // Kinds is the set of places where links are looked for.
 type Kinds uint32
 
@@ -40,9 +42,9 @@ type Options struct {
 	// Kinds is the set of places. Zero means Default.
 	Kinds Kinds
 	// Charset is the document's encoding where it is not UTF-8 and keeps ASCII
-	// bytes as they are ([Charset].ASCIICompatible); values are then reported
-	// in UTF-8. Other documents are converted before ([Charset].Decode).
-	Charset *Charset
+	// bytes as they are ([charset.Encoding].ASCIICompatible); values are then
+	// reported in UTF-8. Other documents are converted before.
+	Charset *charset.Encoding
 	// Scripting makes noscript raw text, as in a browser that runs scripts.
 	Scripting bool
 	// RobotsNames are the names of meta elements, beside "robots", whose

@@ -1,15 +1,12 @@
 package linkscan
 
 import (
-	"cmp"
-	"encoding/base64"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 	"time"
 
-	"lycosa.dev/internal/casefiles"
+	"lycosa.dev/internal/charset"
 )
 
 func TestSrcset(t *testing.T) {
@@ -198,75 +195,11 @@ func TestCharset(t *testing.T) {
 	} {
 		var s Scanner
 		for range 2 {
-			l, _ := s.Collect([]byte(c.html), Options{Charset: LookupCharset(c.charset)})
+			l, _ := s.Collect([]byte(c.html), Options{Charset: charset.Lookup(c.charset)})
 			if len(l) != 1 || string(l[0].URL) != c.want {
 				t.Errorf("%q in %s: got %+v, want %q", c.html, c.charset, l, c.want)
 			}
-			s.Collect([]byte("<a href='\xe9'>"), Options{Charset: LookupCharset("koi8-r")})
+			s.Collect([]byte("<a href='\xe9'>"), Options{Charset: charset.Lookup("koi8-r")})
 		}
-	}
-	for _, c := range []struct{ doc, contentType, text, name string }{
-		{"\xef\xbb\xbfé", "text/html; charset=latin1", "é", "utf-8"},
-		{"\xfe\xff\x00a", "", "a", "utf-16be"},
-		{"\xff\xfea\x00", "text/html", "a", "utf-16le"},
-		{"\xe9", "text/html; charset=ISO-8859-1", "é", "windows-1252"},
-		{"\xe9", "", "é", "windows-1252"},
-		{"é", "text/html; charset=nonsense", "é", "utf-8"},
-		{"<meta charset=gbk>\xd6\xd0", "", "<meta charset=gbk>中", "gbk"},
-		{"\xff", "text/html;charset=utf-8", "\ufffd", "utf-8"},
-		{"\x1b$B%F\x1b(B", "text/html; charset=\"iso-2022-jp\"", "テ", "iso-2022-jp"},
-	} {
-		text, name := Decode([]byte(c.doc), c.contentType)
-		if string(text) != c.text || name != c.name {
-			t.Errorf("%q (%s): got %q in %s, want %q in %s", c.doc, c.contentType, text, name, c.text, c.name)
-		}
-	}
-	long := strings.Repeat("x", 1024) + "中😀"
-	for cut := 1024; cut <= len(long); cut++ {
-		if got := DetectCharset([]byte(long[:cut]), ""); got.Name() != "utf-8" {
-			t.Errorf("cut at %d: got %s", cut, got.Name())
-		}
-	}
-	for name, doc := range map[string]string{"utf-16le": "\x2d\x4e", "iso-2022-jp": "\x1b$BCf\x1b(B", "utf-8": "中", "": "中"} {
-		if text, err := io.ReadAll(LookupCharset(name).Reader(strings.NewReader(doc))); err != nil || string(text) != "中" {
-			t.Errorf("reader of %s: got %q, %v", name, text, err)
-		}
-	}
-	if LookupCharset("utf-16").ASCIICompatible() || !LookupCharset("gb18030").ASCIICompatible() || !(*Charset)(nil).ASCIICompatible() {
-		t.Error("ASCIICompatible is wrong")
-	}
-}
-
-func TestCharsetCases(t *testing.T) {
-	type charsetCase struct {
-		HTML      string `json:"html_b64"`
-		Transport string `json:"transport"`
-		Default   string `json:"default"`
-		Encoding  string `json:"encoding"`
-		Expected  string `json:"expected"`
-		Guess     bool   `json:"chardet"` // by the text, not by what it declares
-	}
-	for _, name := range []string{"charset/html5lib.jsonl", "charset/sniffer.jsonl"} {
-		n := 0
-		for i, c := range casefiles.Lines[charsetCase](t, name) {
-			if c.Guess {
-				continue
-			}
-			doc, err := base64.StdEncoding.DecodeString(c.HTML)
-			if err != nil {
-				t.Fatal(err)
-			}
-			ct := ""
-			if c.Transport != "" {
-				ct = "text/html; charset=" + c.Transport
-			}
-			fallback := LookupCharset(cmp.Or(c.Default, "windows-1252"))
-			want := LookupCharset(cmp.Or(c.Expected, c.Encoding))
-			n++
-			if got := cmp.Or(DeclaredCharset(doc, ct), fallback); got.Name() != want.Name() {
-				t.Errorf("%s:%d: got %s, want %s", name, i+1, got.Name(), want.Name())
-			}
-		}
-		t.Logf("%s: %d lines", name, n)
 	}
 }

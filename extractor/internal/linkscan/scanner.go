@@ -152,7 +152,7 @@ func (s *Scanner) prepare() {
 	}
 	const always = ^Kinds(0)
 	set(always, ElementBase, AttrHref)
-	set(always, ElementMeta, attrName, attrHTTPEquiv, attrCharset, AttrContent)
+	set(always, ElementMeta, attrName, attrHTTPEquiv, AttrContent)
 	set(always, ElementLink, AttrHref, attrRel, attrType) // canonical
 	set(always, elementFont, attrFontOnly)
 	set(always, elementAnnotationXML, attrEncoding)

@@ -35,7 +35,7 @@ func (s *Scanner) decodeSlow(v []byte) []byte {
 		}
 	}
 	if high {
-		if !s.opt.Charset.isUTF8() {
+		if !s.opt.Charset.IsUTF8() {
 			v = s.toUTF8(v)
 		} else if !utf8.Valid(v) {
 			if u, err := unicode.UTF8.NewDecoder().Bytes(v); err == nil {
@@ -172,4 +172,16 @@ func hexDigit(c byte) rune {
 		return rune(c - 'A' + 10)
 	}
 	return -1
+}
+
+// toUTF8 decodes a value.
+func (s *Scanner) toUTF8(v []byte) []byte {
+	if s.decoder == nil {
+		s.decoder = s.opt.Charset.NewDecoder()
+	}
+	u, err := s.decoder.Bytes(v)
+	if err != nil {
+		return v
+	}
+	return u
 }

@@ -14,6 +14,7 @@ import (
 	"os"
 	"strings"
 
+	"lycosa.dev/internal/charset"
 	"lycosa.dev/internal/httpwire"
 	"lycosa.dev/internal/robots"
 	"lycosa.dev/internal/weburl"
@@ -59,6 +60,7 @@ type Page struct {
 	Annotations []string
 
 	limits  httpwire.Limits
+	charset charset.Decision
 	decoded []byte
 	isDone  bool
 }
@@ -152,6 +154,28 @@ func (o *opened) Close() error {
 	o.p.PayloadBytes = max(o.p.PayloadBytes, o.n)
 	o.p.Annotate(o.r.Annotations()...)
 	return o.r.Close()
+}
+
+// Charset decides the encoding of a page that is text, once, and notes the
+// decision with its ground and what contradicts it in the annotations.
+func (p *Page) Charset() charset.Decision {
+	if p.charset.Encoding != nil {
+		return p.charset
+	}
+	h := charset.Hints{ContentType: string(p.Head.Get("Content-Type"))}
+	if p.InMemory() {
+		p.charset = charset.Decide(p.Decoded(), h)
+	} else {
+		r := p.Open()
+		// What cannot be read here fails where the page is read.
+		p.charset, _ = charset.DecideReader(r, h)
+		_ = r.Close()
+	}
+	p.Annotate(p.charset.Annotation())
+	if p.charset.Mislabelled {
+		p.Annotate(charset.MislabelledAnnotation)
+	}
+	return p.charset
 }
 
 // Prefix returns up to n decoded bytes from the start.
