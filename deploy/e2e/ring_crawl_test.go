@@ -1,6 +1,9 @@
 package e2e
 
 import (
+	"bufio"
+	"bytes"
+	"net/http"
 	"testing"
 	"time"
 
@@ -73,6 +76,28 @@ func TestOneProcessCrawls(t *testing.T) {
 	s.checkExact(t, dir)
 	checkWARC(t, dir)
 	mustLycosa(t, time.Minute, "audit", dir)
+	// Not only the plain form was judged.
+	forms := map[string]int{}
+	for _, r := range readWARC(t, dir) {
+		if r.kind() != "response" {
+			continue
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(r.block)), nil)
+		if err != nil {
+			t.Errorf("%s: %v", r.uri(), err)
+			continue
+		}
+		_ = resp.Body.Close()
+		forms[resp.Header.Get("Content-Encoding")]++
+		if len(resp.TransferEncoding) > 0 {
+			forms["chunked"]++
+		}
+	}
+	for _, f := range []string{"", "gzip", "br", "deflate", "chunked"} {
+		if forms[f] == 0 {
+			t.Errorf("no response of the form %q in the WARC: %v", f, forms)
+		}
+	}
 
 	// The same command again finds nothing to do and fetches nothing.
 	before := len(s.web.Requests())

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -208,30 +209,6 @@ func TestTraceOneProcess(t *testing.T) {
 	checkTraces(t, c, len(s.web.Requests()))
 }
 
-// jaegerConfig is a Jaeger that keeps traces in memory and listens on loopback.
-const jaegerConfig = `
-service:
-  extensions: [jaeger_storage, jaeger_query]
-  pipelines:
-    traces: {receivers: [otlp], processors: [], exporters: [jaeger_storage_exporter]}
-  telemetry:
-    metrics: {level: none}
-extensions:
-  jaeger_query:
-    storage: {traces: memory}
-    http: {endpoint: "%s"}
-    grpc: {endpoint: "%s"}
-  jaeger_storage:
-    backends:
-      memory: {memory: {max_traces: 10000}}
-receivers:
-  otlp:
-    protocols:
-      grpc: {endpoint: "%s"}
-exporters:
-  jaeger_storage_exporter: {trace_storage: memory}
-`
-
 // TestJaeger finds the leases' traces through a real Jaeger's query API.
 // LYCOSA_JAEGER names its binary (make jaeger builds it; make test-jaeger runs
 // this).
@@ -240,12 +217,23 @@ func TestJaeger(t *testing.T) {
 	if jaeger == "" {
 		t.Skip("LYCOSA_JAEGER is not set: it names the binary of Jaeger (make test-jaeger)")
 	}
-	free := freeAddrs(t, 3)
-	config := filepath.Join(t.TempDir(), "jaeger.yaml")
-	if err := os.WriteFile(config, fmt.Appendf(nil, jaegerConfig, free[0], free[1], free[2]), 0o644); err != nil {
+	// The configuration that make up uses, on other ports.
+	config, err := os.ReadFile("../jaeger.yaml")
+	if err != nil {
 		t.Fatal(err)
 	}
-	p := startProcess(t, nil, jaeger, "--config", config)
+	free := freeAddrs(t, 3)
+	for i, addr := range []string{"127.0.0.1:16686", "127.0.0.1:16685", "127.0.0.1:4317"} {
+		if !bytes.Contains(config, []byte(addr)) {
+			t.Fatalf("deploy/jaeger.yaml does not name %s", addr)
+		}
+		config = bytes.ReplaceAll(config, []byte(addr), []byte(free[i]))
+	}
+	file := filepath.Join(t.TempDir(), "jaeger.yaml")
+	if err := os.WriteFile(file, config, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p := startProcess(t, nil, jaeger, "--config", file)
 	get := func(path string, into any) error {
 		resp, err := http.Get("http://" + free[0] + path)
 		if err != nil {
