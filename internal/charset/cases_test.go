@@ -103,7 +103,7 @@ func TestPages(t *testing.T) {
 		// The looks alone, declared or not.
 		if high := firstHigh(doc); high < len(doc) && !undecodable[c.Encoding] && len(c.MustContain) > 0 {
 			all++
-			e, confidence := detect(doc, high, false, "")
+			e, confidence := detect(doc, high, false, nil)
 			if e != nil && c.in(e.Decode(doc)) {
 				allRight++
 			} else {

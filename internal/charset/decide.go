@@ -3,6 +3,7 @@ package charset
 import (
 	"bytes"
 	"strconv"
+	"unicode/utf8"
 )
 
 // Ground is what a decision rests on.
@@ -102,7 +103,7 @@ const (
 	// lateBytes bounds where meta elements and ASCII are looked for at all.
 	lateBytes = 1 << 20
 	// checkBytes bounds the check of a declaration.
-	checkBytes = 4 << 10
+	checkBytes = 1 << 10
 )
 
 // enoughForDefault is the confidence from which the looks of a text win over a
@@ -142,7 +143,12 @@ func Decide(doc []byte, h Hints) Decision {
 	if h.NoDetection {
 		return d
 	}
-	if e, confidence := detect(looked, high, partial, languageHint(looked)); e != nil && (h.Default == nil || confidence >= enoughForDefault) {
+	if partial && len(looked)-high < utf8.UTFMax && !utf8.FullRune(looked[high:]) {
+		// One character, cut by the end.
+		d.ASCII = true
+		return d
+	}
+	if e, confidence := detect(looked, high, partial, looked); e != nil && (h.Default == nil || confidence >= enoughForDefault) {
 		return Decision{Encoding: e, Ground: GroundDetected, Confidence: confidence}
 	}
 	return d

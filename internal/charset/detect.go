@@ -6,15 +6,18 @@ import "bytes"
 const (
 	// seekBytes is where the first byte above 0x7F is looked for to check a
 	// declaration.
-	seekBytes = 8 << 10
+	seekBytes = 4 << 10
 	// sampleBytes is what is judged by its characters; ASCII far from others
 	// is left out of it.
-	sampleBytes = 4 << 10
+	sampleBytes = 2 << 10
+	// firstBytes of the sample tell which candidates are worth all of it.
+	firstBytes = 256
 )
 
 // detect finds the encoding of a text that declares none; high is where its
-// first byte above 0x7F stands. nil means that it does not tell.
-func detect(b []byte, high int, partial bool, lang hint) (e *Encoding, confidence uint8) {
+// first byte above 0x7F stands, and start is how the document begins. nil means
+// that the text does not tell.
+func detect(b []byte, high int, partial bool, start []byte) (e *Encoding, confidence uint8) {
 	if e := wideWithoutBOM(b); e != nil {
 		return e, 90
 	}
@@ -25,6 +28,7 @@ func detect(b []byte, high int, partial bool, lang hint) (e *Encoding, confidenc
 	case good >= 10 && good >= 20*bad:
 		return UTF8, 60
 	}
+	lang := languageHint(start)
 	var buf [sampleBytes]byte
 	sample := takeSample(buf[:0], b, high)
 	if e, confidence = eastAsian(sample, lang); e != nil {
@@ -70,7 +74,23 @@ func takeSample(dst, b []byte, high int) []byte {
 func singleByte(sample []byte, lang hint) (*Encoding, uint8) {
 	var best, second *candidate
 	var low, next, pairs int
-	for _, c := range singles() {
+	all := singles()
+	var early []int
+	limit := 0
+	if len(sample) > 2*firstBytes {
+		early = make([]int, len(all))
+		for i, c := range all {
+			early[i], _ = c.text(sample[:firstBytes])
+			if i == 0 || early[i] < limit {
+				limit = early[i]
+			}
+		}
+		limit += earlyMargin
+	}
+	for i, c := range all {
+		if early != nil && early[i] > limit {
+			continue
+		}
 		cost, n := c.text(sample)
 		if lang.is(c.m.lang) {
 			cost -= min(hintBonus, cost/8)
@@ -96,6 +116,10 @@ func singleByte(sample []byte, lang hint) (*Encoding, uint8) {
 	// pairs are sure of nothing.
 	return best.e, uint8(min(95, 30+65*(next-low)/(4*pairs+100)))
 }
+
+// earlyMargin is how much dearer than the best a candidate may be after
+// firstBytes, half bits; nothing more catches up.
+const earlyMargin = 300
 
 // hintBonus is what the language that the document names is worth, half bits.
 const hintBonus = 40

@@ -17,7 +17,7 @@ import (
 var UTF8 = &Encoding{name: "utf-8", ascii: true}
 
 // Windows1252 is the default of the web.
-var Windows1252 = &Encoding{name: "windows-1252", enc: charmap.Windows1252, ascii: true}
+var Windows1252 = single("windows-1252", charmap.Windows1252)
 
 // Encodings that are found by more than their label.
 var (
@@ -30,11 +30,11 @@ var (
 	eucJP       = &Encoding{name: "euc-jp", enc: japanese.EUCJP, ascii: true}
 	shiftJIS    = &Encoding{name: "shift_jis", enc: japanese.ShiftJIS, ascii: true}
 	eucKR       = &Encoding{name: "euc-kr", enc: korean.EUCKR, ascii: true}
-	userDefined = &Encoding{name: "x-user-defined", enc: charmap.XUserDefined, ascii: true}
+	userDefined = single("x-user-defined", charmap.XUserDefined)
 )
 
 func single(name string, c *charmap.Charmap) *Encoding {
-	return &Encoding{name: name, enc: c, ascii: true}
+	return &Encoding{name: name, enc: newByteEncoding(c), ascii: true}
 }
 
 // table is the encodings with their labels (WHATWG Encoding, 4.2), and, after

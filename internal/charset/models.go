@@ -7,8 +7,6 @@ import (
 	"sync"
 	"unicode"
 	"unicode/utf8"
-
-	"golang.org/x/text/encoding/charmap"
 )
 
 //go:embed models.txt
@@ -161,9 +159,9 @@ func fixedCost(a, b int) uint8 {
 
 func newCandidate(e *Encoding, m *model, prior int) *candidate {
 	c := &candidate{e: e, m: m, prior: prior}
-	decode := e.enc.(*charmap.Charmap)
+	decode := e.enc.(*byteEncoding)
 	for i := range 256 {
-		r := decode.DecodeByte(byte(i))
+		r := decode.rune(byte(i))
 		c.capital[i], c.small[i] = unicode.IsUpper(r), unicode.IsLower(r)
 		c.class[i] = m.classOf(r)
 	}

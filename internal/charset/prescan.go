@@ -11,7 +11,31 @@ func prescan(b []byte) *Encoding { return metaEncoding(b, false) }
 
 // lateMeta looks for a meta element where the prescan has not: as the parser
 // would find it (HTML 13.2.6.4.4), not in scripts and other raw text.
-func lateMeta(b []byte) *Encoding { return metaEncoding(b, true) }
+func lateMeta(b []byte) *Encoding {
+	// Most pages have none, and to see that takes no parsing.
+	for i := prescanBytes - len("<meta"); ; i++ {
+		n := bytes.IndexByte(b[i:], '<')
+		if n < 0 {
+			return nil
+		}
+		i += n
+		if hasPrefixFold(b[i:], "<meta") && mayDeclare(b[i:]) {
+			return metaEncoding(b, true)
+		}
+	}
+}
+
+// mayDeclare tells whether the next bytes hold the word without which a meta
+// element declares nothing.
+func mayDeclare(b []byte) bool {
+	const word = "charset"
+	for b = b[:min(len(b), prescanBytes)]; len(b) >= len(word); b = b[1:] {
+		if b[0]|0x20 == word[0] && hasPrefixFold(b, word) {
+			return true
+		}
+	}
+	return false
+}
 
 func metaEncoding(b []byte, knowsRaw bool) *Encoding {
 	for i := 0; i < len(b); {

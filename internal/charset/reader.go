@@ -1,6 +1,7 @@
 package charset
 
 import (
+	"bytes"
 	"errors"
 	"io"
 )
@@ -16,11 +17,21 @@ func DecideReader(r io.Reader, h Hints) (Decision, error) {
 	n, err := readFull(r, buf)
 	h.Partial = h.Partial || err == nil
 	d := Decide(buf[:n], h)
-	lang := languageHint(buf[:n])
-	for err == nil && d.ASCII && !h.NoDetection {
-		n, err = readFull(r, buf)
-		high := firstHigh(buf[:n])
+	high := firstHigh(buf[:n])
+	if d.Ground.Declared() || err != nil || n-high >= sampleBytes || h.NoDetection {
+		return d, noEOF(err)
+	}
+	start := bytes.Clone(buf[:min(n, prescanBytes)])
+	// What the end of the window cuts is judged with what follows.
+	n = copy(buf, buf[max(0, high-keepBefore):n])
+	d.ASCII = true
+	for err == nil && d.ASCII {
+		var more int
+		more, err = readFull(r, buf[n:])
+		n += more
+		high = firstHigh(buf[:n])
 		if high == n {
+			n = 0
 			continue
 		}
 		if err == nil && high > 0 {
@@ -31,14 +42,18 @@ func DecideReader(r io.Reader, h Hints) (Decision, error) {
 			n += keep
 		}
 		d.ASCII = false
-		if e, confidence := detect(buf[:n], high, err == nil, lang); e != nil && (h.Default == nil || confidence >= enoughForDefault) {
+		if e, confidence := detect(buf[:n], high, err == nil, start); e != nil && (h.Default == nil || confidence >= enoughForDefault) {
 			d = Decision{Encoding: e, Ground: GroundDetected, Confidence: confidence}
 		}
 	}
+	return d, noEOF(err)
+}
+
+func noEOF(err error) error {
 	if errors.Is(err, io.EOF) {
-		err = nil
+		return nil
 	}
-	return d, err
+	return err
 }
 
 // readFull fills buf; at the end of r it returns what there was and io.EOF.

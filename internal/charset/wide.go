@@ -27,7 +27,7 @@ const wideSample = 4096
 // every pair, all on the same side, whatever the language.
 func wideWithoutBOM(b []byte) *Encoding {
 	b = b[:min(len(b), wideSample)&^1]
-	if len(b) < 4 {
+	if len(b) < 4 || bytes.IndexByte(b, 0) < 0 {
 		return nil
 	}
 	var zero, ascii [2]int
