@@ -243,7 +243,14 @@ func SocketPath(l Layout) string {
 func (p *Process) Run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { p.stopping.Store(true) })
 	defer stop()
-	return rpc.RunAll(ctx, p.log, p.grace, p.steps...)
+	steps := make([]rpc.Step, len(p.steps))
+	for i, s := range p.steps {
+		steps[i] = rpc.Step{Name: s.Name, Run: func(ctx context.Context) error {
+			defer p.stopping.Store(true) // the others follow
+			return s.Run(ctx)
+		}}
+	}
+	return rpc.RunAll(ctx, p.log, p.grace, steps...)
 }
 
 // Health is nil while the scheduler works.

@@ -2,7 +2,10 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"flag"
+	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -19,6 +22,7 @@ import (
 	"lycosa.dev/internal/rpc"
 	crawlv1 "lycosa.dev/proto/gen/lycosa/crawl/v1"
 	schedulerv1 "lycosa.dev/proto/gen/lycosa/scheduler/v1"
+	"lycosa.dev/scheduler"
 )
 
 var updateGolden = flag.Bool("update", false, "write the golden files anew")
@@ -239,5 +243,26 @@ func TestStorageWatch(t *testing.T) {
 		if err := w.check(s.problem, now); (err != nil) != s.ends {
 			t.Errorf("step %d: %v, want an end: %v", i, err, s.ends)
 		}
+	}
+}
+
+func TestOnce(t *testing.T) {
+	full := errors.New("disk full")
+	err := classify(errors.Join(fmt.Errorf("scheduler: %w: %w", scheduler.ErrStorage, full), fmt.Errorf("%w: %w", scheduler.ErrStorage, full), errors.New("else")))
+	want := "scheduler: the frontier's storage failed: disk full\nelse"
+	if err.Error() != want || rpc.ExitCode(err) != ExitStorage {
+		t.Errorf("%q, want %q", err, want)
+	}
+}
+
+func TestTerminalIsSparse(t *testing.T) {
+	var b bytes.Buffer
+	log := slog.New(&sparse{Handler: slog.NewTextHandler(&b, nil), seen: &seen{last: map[string]time.Time{}}})
+	for i := range 3 {
+		log.With("service", "x").Warn("the same", "n", i)
+		log.Warn("another")
+	}
+	if got := strings.Count(b.String(), "\n"); got != 2 {
+		t.Errorf("%d lines, want 2:\n%s", got, &b)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 
 	"google.golang.org/grpc/codes"
@@ -63,6 +64,7 @@ func classify(err error) error {
 	if _, ok := errors.AsType[rpc.ExitCoder](err); ok {
 		return err
 	}
+	err = once(err)
 	switch {
 	case errors.Is(err, allinone.ErrInUse), errors.Is(err, scheduler.ErrLocked):
 		return &exitError{ExitUsage, fmt.Errorf("%w; wait for it, or give another --dir", err)}
@@ -92,4 +94,34 @@ func classify(err error) error {
 		return &exitError{ExitFailure, msg}
 	}
 	return &exitError{ExitFailure, err}
+}
+
+// onceError says what its error says, but no line that another line ends with.
+type onceError struct {
+	error
+	text string
+}
+
+func (e *onceError) Error() string { return e.text }
+
+func (e *onceError) Unwrap() error { return e.error }
+
+// once takes the repetitions out of joined errors: several parts of a process
+// often end for the one reason.
+func once(err error) error {
+	lines := strings.Split(err.Error(), "\n")
+	var kept []string
+	for i, line := range lines {
+		repeated := false
+		for j, other := range lines {
+			repeated = repeated || (i != j && strings.HasSuffix(other, line) && (len(other) > len(line) || j < i))
+		}
+		if !repeated {
+			kept = append(kept, line)
+		}
+	}
+	if len(kept) == len(lines) {
+		return err
+	}
+	return &onceError{err, strings.Join(kept, "\n")}
 }

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"os"
 	"strconv"
+	"sync"
+	"time"
 
 	"lycosa.dev/deploy/allinone"
 	"lycosa.dev/deploy/internal/progress"
@@ -30,10 +32,50 @@ func (a *App) crawlLogger(l allinone.Layout, level string, show *progress.Report
 		return nil, nil, fmt.Errorf("%w: %w", scheduler.ErrStorage, err)
 	}
 	log := slog.New(fanout{
-		slog.NewTextHandler(show.Writer(), &slog.HandlerOptions{Level: lvl}),
+		&sparse{Handler: slog.NewTextHandler(show.Writer(), &slog.HandlerOptions{Level: lvl}), seen: &seen{last: map[string]time.Time{}}},
 		slog.NewTextHandler(f, &slog.HandlerOptions{Level: min(lvl, slog.LevelInfo)}),
 	})
 	return log, func() { _ = f.Close() }, nil
+}
+
+// repeatAfter is how long a message that was shown on the terminal is not shown
+// again; lycosa.log has every one.
+const repeatAfter = time.Minute
+
+// sparse shows a message once in repeatAfter, whatever its attributes are.
+type sparse struct {
+	slog.Handler
+	seen *seen
+}
+
+type seen struct {
+	mu   sync.Mutex
+	last map[string]time.Time // by message; these are constants of the program
+}
+
+// Handle implements slog.Handler.
+func (s *sparse) Handle(ctx context.Context, r slog.Record) error {
+	s.seen.mu.Lock()
+	last, again := s.seen.last[r.Message]
+	again = again && r.Time.Sub(last) < repeatAfter
+	if !again {
+		s.seen.last[r.Message] = r.Time
+	}
+	s.seen.mu.Unlock()
+	if again {
+		return nil
+	}
+	return s.Handler.Handle(ctx, r)
+}
+
+// WithAttrs implements slog.Handler.
+func (s *sparse) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &sparse{s.Handler.WithAttrs(attrs), s.seen}
+}
+
+// WithGroup implements slog.Handler.
+func (s *sparse) WithGroup(name string) slog.Handler {
+	return &sparse{s.Handler.WithGroup(name), s.seen}
 }
 
 // fanout gives records to several handlers.

@@ -55,6 +55,9 @@ func newSample(st *schedulerv1.JobStatus, now time.Time) Sample {
 	return s
 }
 
+// maxProblem is how much of a problem a line shows.
+const maxProblem = 120
+
 // Line is the sample as one line of text.
 func (s Sample) Line() string {
 	var b strings.Builder
@@ -67,7 +70,7 @@ func (s Sample) Line() string {
 		fmt.Fprintf(&b, "  [%s]", s.State)
 	}
 	if s.Problem != "" {
-		fmt.Fprintf(&b, "  %s", s.Problem)
+		fmt.Fprintf(&b, "  %s", Cut(s.Problem, maxProblem))
 	}
 	return b.String()
 }
