@@ -15,6 +15,6 @@
 // Beyond the standard, labels with typos are understood (see [Lookup]), and
 // IBM855 is known, which old feeds declare and browsers do not read.
 //
-// Everything here is safe for concurrent use, allocates nothing but decoded
-// text, and takes time linear in the bytes it is given.
+// Everything here but a reader is safe for concurrent use and takes time linear
+// in the bytes it is given; a decision on what is declared allocates nothing.
 package charset
