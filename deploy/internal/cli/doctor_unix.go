@@ -18,7 +18,7 @@ func fileLimit() (soft, hard uint64, err error) {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &r); err != nil {
 		return 0, 0, err
 	}
-	return uint64(r.Cur), uint64(r.Max), nil
+	return uint64(r.Cur), uint64(r.Max), nil //nolint:unconvert // signed on some systems
 }
 
 // freeBytes is what is free for us on the disk of a folder.
@@ -27,7 +27,7 @@ func freeBytes(dir string) (uint64, error) {
 	if err := unix.Statfs(dir, &s); err != nil {
 		return 0, fmt.Errorf("statfs %s: %w", dir, err)
 	}
-	return uint64(s.Bavail) * uint64(s.Bsize), nil
+	return uint64(s.Bavail) * uint64(s.Bsize), nil //nolint:unconvert // signed on some systems
 }
 
 // memoryBytes is the machine's memory.

@@ -86,8 +86,8 @@ func (c *instanceWaitCmd) Run(a *App) error {
 	}
 	ctx, cancel := context.WithTimeout(a.ctx, c.Timeout)
 	defer cancel()
-	lacks := "the gateway"
 	for {
+		var lacks string
 		if text, err := c.lacking(ctx, a, want); err != nil {
 			lacks = err.Error()
 		} else if text == "" {

@@ -72,7 +72,7 @@ func (r *Reporter) Update(st *schedulerv1.JobStatus) {
 	r.rates.add(now, &s)
 	switch r.opt.Mode {
 	case JSON:
-		r.json(s)
+		_ = r.json(s) // who reads is gone; the summary says so
 	case Live:
 		_, _ = io.WriteString(r.opt.Err, clearLine+Cut(s.Line(), r.opt.Width()-1))
 		r.drawn = true

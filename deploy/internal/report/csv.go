@@ -16,7 +16,6 @@ type file struct {
 	path string
 	f    *os.File
 	w    *bufio.Writer
-	err  error
 }
 
 func create(dir, name string) (*file, error) {
