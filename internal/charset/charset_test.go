@@ -200,6 +200,8 @@ func TestDecideReaderGoesOn(t *testing.T) {
 func TestDecode(t *testing.T) {
 	for _, c := range []struct{ label, doc, want string }{
 		{"utf-8", "\xEF\xBB\xBFé", "é"},
+		{"utf-8", "\ufeff\ufeffé", "\ufeffé"}, // one mark, not two
+		{"utf-8", "\ufeff\ufeff\xff", "\ufeff\ufffd"},
 		{"utf-8", "\xff\xe2\x82", "\ufffd\ufffd"},
 		{"utf-16le", "\xff\xfe\x2d\x4e", "中"},
 		{"utf-16be", "\x4e\x2d\xd8", "中\ufffd"},

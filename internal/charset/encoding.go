@@ -48,9 +48,8 @@ var bom = []byte("\xEF\xBB\xBF")
 // becomes U+FFFD.
 func (e *Encoding) Decode(doc []byte) []byte {
 	if e.IsUTF8() {
-		doc = bytes.TrimPrefix(doc, bom)
 		if utf8.Valid(doc) {
-			return doc
+			return bytes.TrimPrefix(doc, bom)
 		}
 	} else if e.ascii && isASCII(doc) {
 		return doc
