@@ -70,12 +70,3 @@ func onceEach(t testing.TB, what string, n map[string]int) {
 		}
 	}
 }
-
-// setOf makes a set of URLs.
-func setOf(urls []string) map[string]bool {
-	s := make(map[string]bool, len(urls))
-	for _, u := range urls {
-		s[u] = true
-	}
-	return s
-}
