@@ -99,4 +99,8 @@ type Options struct {
 	// DecideDelay is how long the decider gathers candidates when enough work
 	// is ready. Default: 50ms.
 	DecideDelay time.Duration
+
+	// questionsOnly: nothing will be decided, so that no memory is taken for
+	// it.
+	questionsOnly bool
 }

@@ -61,7 +61,7 @@ func Audit(dir string) (*AuditReport, error) {
 func AuditStore(s Store) (*AuditReport, error) {
 	a := &auditor{s: s, report: &AuditReport{Recomputed: map[string]*schedulerv1.Counters{}}, counts: map[uint32]*counters{},
 		listed: map[[2]string]int{}}
-	f := newFrontier(Options{Store: s})
+	f := newFrontier(Options{Store: s, questionsOnly: true})
 	f.readOnly = true
 	if err := f.loadControl(); err != nil {
 		if !errors.Is(err, ErrCorrupt) {

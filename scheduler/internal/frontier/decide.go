@@ -162,13 +162,18 @@ func (f *Frontier) sift(picks []pick) error {
 			continue
 		}
 		key := urlKey(p.job.num, p.key)
-		v, ok, err := f.st.Get(key)
-		if err != nil {
-			return err
+		var v []byte
+		var ok bool
+		if !f.filter.absent(t) {
+			var err error
+			if v, ok, err = f.st.Get(key); err != nil {
+				return err
+			}
 		}
 		if !ok {
 			p.fresh = true
 			f.known.put(t, p.depth)
+			f.filter.add(t)
 			continue
 		}
 		rec, err := decodeURL(key, v)

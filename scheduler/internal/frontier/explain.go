@@ -158,8 +158,8 @@ func (f *Frontier) queueStatus(j *job, key string, now time.Time) *schedulerv1.Q
 	if q == nil {
 		s.State, s.Reason = schedulerv1.QueueState_QUEUE_STATE_INACTIVE, "it has no slot in memory; it gets one in turn"
 		if v, ok, _ := f.st.Get(queueKey(j.num, key)); ok {
-			if due, err := decodeQueue(queueKey(j.num, key), v); err == nil && due > now.UnixNano() {
-				s.NextAt = timestamp(time.Unix(0, due))
+			if due, err := decodeQueue(queueKey(j.num, key), v); err == nil && due > f.dueNow(now) {
+				s.NextAt = timestamp(now.Add(time.Duration(due - f.dueNow(now))))
 			}
 		} else if s.Queued == 0 {
 			s.State, s.Reason = schedulerv1.QueueState_QUEUE_STATE_EXHAUSTED, "it holds no URL"
@@ -226,12 +226,16 @@ func (q *queue) why(now time.Time) (schedulerv1.QueueState, string) {
 	return ready, "it waits for a downloader to take it"
 }
 
+// countLimit bounds the URLs of a queue that are counted for a question.
+const countLimit = 100_000
+
+// countQueued counts a queue's URLs on disk, up to countLimit.
 func (f *Frontier) countQueued(j *job, host string) uint64 {
 	var n uint64
 	prefix := append(append(numbered(kindQueued, j.num), host...), 0)
 	_ = f.st.Scan(prefix, after(prefix), func(k, _ []byte) bool {
 		n++
-		return true
+		return n < countLimit
 	})
 	return n
 }

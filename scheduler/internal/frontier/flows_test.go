@@ -314,7 +314,7 @@ func TestMaxDurationDrains(t *testing.T) {
 	}
 	pause(schedulerv1.JobWish_JOB_WISH_PAUSE)
 	r.commit(outcomeOf(ls[0], 200))
-	r.clock.advance(time.Hour) // a pause does not count
+	r.clock.advance(2 * time.Minute) // a pause does not count
 	pause(schedulerv1.JobWish_JOB_WISH_RESUME)
 	r.work()
 	if s := r.status("j"); s.State != jobRunning {
@@ -323,13 +323,20 @@ func TestMaxDurationDrains(t *testing.T) {
 	r.clock.advance(31 * time.Second)
 	r.work()
 	if s := r.status("j"); s.State != jobStopping {
-		t.Skipf("job is %s", s.State)
+		t.Fatalf("job is %s", s.State)
 	}
 	if more := r.lease(5); len(more) != 0 {
 		t.Fatal("leased while stopping")
 	}
-	r.clock.advance(31 * time.Second)
-	r.wantEnd("j", "max-duration")
+	r.clock.advance(29 * time.Second)
+	r.work()
+	if s := r.status("j"); s.State != jobStopping {
+		t.Fatalf("job is %s before drain_timeout", s.State)
+	}
+	r.clock.advance(2 * time.Second)
+	if s := r.wantEnd("j", "max-duration"); s.Counters.LostLeases != 1 || s.Counters.Done != 1 {
+		t.Errorf("counters %v", s.Counters)
+	}
 }
 
 func TestMaxDepthExcludesAndRevives(t *testing.T) {

@@ -29,6 +29,7 @@ type Frontier struct {
 	// decideMu is held while a batch of candidates is decided; taken before mu.
 	decideMu sync.Mutex
 	known    knownCache // guarded by decideMu
+	filter   filter     // guarded by decideMu
 
 	mu       sync.Mutex
 	jobs     map[string]*job
@@ -69,6 +70,8 @@ type Frontier struct {
 	kickDecide chan struct{}
 	kickLookup chan struct{}
 	timerAt    time.Time // when the tick is due next
+	ticking    bool      // the tick is under way
+	dueBase    int64     // the due clock at openedAt: see dueNow
 }
 
 // withDefaults fills in what is unset.
@@ -129,8 +132,12 @@ func newFrontier(o Options) *Frontier {
 		ready: map[string]chan struct{}{}, changed: make(chan struct{}),
 		kickTick: make(chan struct{}, 1), kickDecide: make(chan struct{}, 1), kickLookup: make(chan struct{}, 1),
 	}
-	f.known.init()
+	if !o.questionsOnly {
+		f.known.init()
+		f.filter.init()
+	}
 	f.openedAt = f.now()
+	f.dueBase = f.openedAt.UnixNano()
 	f.rng = mrand.New(mrand.NewPCG(f.newID(), f.newID()))
 	return f
 }

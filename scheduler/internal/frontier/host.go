@@ -26,6 +26,7 @@ type host struct {
 	wait     time.Duration
 	lastEnd  time.Time
 	lastTook time.Duration
+	saved    bool // the disk has a record
 	failures uint32
 	failedAt time.Time // when the back-off in force began
 	hold     time.Time // no fetch before: an address is busy; not kept on disk
@@ -77,6 +78,7 @@ func (f *Frontier) load(key string, now time.Time) *host {
 	f.hosts[key] = h
 	if k := hostKeyOf(key); true {
 		if v, ok := f.get(k); ok {
+			h.saved = true
 			if r, err := decodeHost(k, v); err == nil {
 				h.failures = r.failures
 				h.lastTook = r.lastTook
@@ -118,6 +120,10 @@ func (f *Frontier) get(key []byte) ([]byte, bool) {
 
 func (f *Frontier) saveHost(b *store.Batch, h *host, now time.Time) {
 	r := hostRecord{failures: h.failures, lastTook: h.lastTook}
+	if !h.next.After(now) && h.failures == 0 && !h.saved {
+		return // it waits for nothing, and the disk says nothing else
+	}
+	h.saved = true
 	// The wall time of what the monotonic clock measures.
 	if left := h.next.Sub(now); left > 0 {
 		r.next, r.wait = now.UnixNano()+int64(left), max(h.wait, left)
@@ -283,7 +289,9 @@ func (f *Frontier) place(h *host, now time.Time) {
 func (f *Frontier) dueAt(t time.Time) {
 	if f.timerAt.IsZero() || t.Before(f.timerAt) {
 		f.timerAt = t
-		f.notify(f.kickTick)
+		if !f.ticking { // the tick looks at timerAt itself when it ends
+			f.notify(f.kickTick)
+		}
 	}
 }
 

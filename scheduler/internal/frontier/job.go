@@ -98,6 +98,7 @@ type counters struct {
 	found, outOfScope, duplicates, reserved, seq    uint64
 	status                                          [6]uint64
 	ran                                             time.Duration
+	due                                             int64 // the due clock when they were written
 }
 
 func (c *counters) known() uint64 { return c.queued + c.leased + c.done + c.excluded + c.failed }
@@ -135,6 +136,7 @@ func (c *counters) encode(key []byte) []byte {
 		w.uint(*v)
 	}
 	w.int(int64(c.ran))
+	w.int(c.due)
 	return w.seal(key)
 }
 
@@ -147,7 +149,7 @@ func decodeCounters(key, value []byte) (counters, error) {
 	for _, v := range c.fields() {
 		*v = r.uint()
 	}
-	c.ran = time.Duration(r.int())
+	c.ran, c.due = time.Duration(r.int()), r.int()
 	return c, r.err
 }
 
@@ -162,7 +164,8 @@ func (c *counters) proto() *schedulerv1.Counters {
 
 // saveCounters puts the job's counters into a batch.
 func (f *Frontier) saveCounters(b *store.Batch, j *job) {
-	j.cnt.ran = j.running(f.now())
+	now := f.now()
+	j.cnt.ran, j.cnt.due = j.running(now), f.dueNow(now)
 	key := countersKey(j.num)
 	b.Set(key, j.cnt.encode(key))
 }

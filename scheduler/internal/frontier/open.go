@@ -33,7 +33,7 @@ func OpenReadOnly(dir string) (*Frontier, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := newFrontier(Options{Store: s})
+	f := newFrontier(Options{Store: s, questionsOnly: true})
 	f.readOnly = true
 	if err := f.loadControl(); err != nil {
 		_ = s.Close()
@@ -100,6 +100,7 @@ func (f *Frontier) loadControl() error {
 	slices.SortFunc(f.order, func(a, b *job) int { return int(a.num) - int(b.num) })
 	now := f.now()
 	f.restarted = len(f.order) > 0
+	f.filter.valid = !f.restarted && !f.o.questionsOnly
 	for _, j := range f.order {
 		key := countersKey(j.num)
 		v, ok, err := f.st.Get(key)
@@ -114,6 +115,7 @@ func (f *Frontier) loadControl() error {
 			j.cnt = c
 		}
 		j.ran = j.cnt.ran
+		f.dueBase = max(f.dueBase, j.cnt.due)
 		j.runFor(now, j.state == jobRunning && !f.readOnly)
 		if j.state == jobStopping {
 			j.drainUntil = now.Add(j.drain)
@@ -168,6 +170,13 @@ func (f *Frontier) recoverLeases() error {
 		return err
 	}
 	now := f.now()
+	pages := map[*job]uint64{}
+	for _, r := range rows {
+		if j := f.byNum[r.rec.job]; j != nil && r.rec.page != nil {
+			pages[j]++
+		}
+	}
+	f.repairLeased(pages)
 	for _, r := range rows {
 		j := f.byNum[r.rec.job]
 		if j == nil {
@@ -190,6 +199,48 @@ func (f *Frontier) recoverLeases() error {
 		}
 	}
 	return f.err
+}
+
+// repairLeased fails the URLs whose lease's record is gone or damaged: nobody
+// can end them otherwise, and their jobs would wait for ever. It costs nothing
+// where the counters agree with the leases found.
+func (f *Frontier) repairLeased(pages map[*job]uint64) {
+	for _, j := range f.order {
+		if pages[j] == j.cnt.leased {
+			continue
+		}
+		f.log.Error("leases are missing; their URLs are failed", "job", j.id, "leased", j.cnt.leased, "found", pages[j])
+		type row struct {
+			key uint64
+			rec *urlRecord
+		}
+		var lost []row
+		prefix := numbered(kindURL, j.num)
+		err := f.st.Scan(prefix, after(prefix), func(k, v []byte) bool {
+			if rec, err := decodeURL(k, v); err == nil && rec.state == stateLeased {
+				lost = append(lost, row{binary.BigEndian.Uint64(k[5:]), rec})
+			}
+			return true
+		})
+		if err != nil {
+			f.fail(err)
+			return
+		}
+		b := f.newBatch()
+		now := f.now()
+		for _, r := range lost {
+			k := leaseKey(r.rec.lease)
+			if v, ok := f.get(k); ok {
+				if _, err := decodeLease(k, v); err == nil {
+					continue
+				}
+			}
+			e := &entry{key: r.key, depth: r.rec.depth, reserved: j.cnt.reserved > 0}
+			f.finish(b, j, r.rec.host, e, stateLeased, stateFailed, "damaged: its lease's record could not be read", now)
+		}
+		f.saveCounters(b, j)
+		_, _ = f.apply(b, false)
+	}
 }
 
 // revive makes a lease of its record, as if it had been granted by this

@@ -23,6 +23,7 @@ func (f *Frontier) Run(ctx context.Context) error {
 	defer cancel()
 	var wg sync.WaitGroup
 	wg.Go(func() { defer cancel(); f.runDecider(ctx) })
+	wg.Go(func() { f.fill(ctx) })
 	for range f.o.Lookups {
 		wg.Go(func() { f.runLookups(ctx) })
 	}
@@ -95,6 +96,8 @@ func (f *Frontier) tick() time.Duration {
 	}
 	now := f.now()
 	f.timerAt = now.Add(housekeeping)
+	f.ticking = true
+	defer func() { f.ticking = false }()
 	f.setAside()
 	f.expire(now)
 	f.endJobs(now)

@@ -41,9 +41,13 @@ func decodeQueue(key, value []byte) (int64, error) {
 	return due, r.err
 }
 
+// dueNow is the clock of due times, in nanoseconds: the wall clock, but for
+// never having gone back, in this process or before.
+func (f *Frontier) dueNow(now time.Time) int64 { return f.dueBase + int64(now.Sub(f.openedAt)) }
+
 // nextDue is a due time of its own for a queue that is due at t.
 func (f *Frontier) nextDue(t time.Time) int64 {
-	due := t.UnixNano()
+	due := f.dueNow(t)
 	if due <= f.lastDue && f.lastDue-due < int64(dueSlack) {
 		due = f.lastDue + 1
 	}
@@ -64,8 +68,8 @@ func (f *Frontier) activate(now time.Time) {
 		if j.state != jobRunning || !j.moreInactive {
 			continue
 		}
-		if j.nextDue > now.UnixNano()+int64(dueSlack) {
-			f.dueAt(now.Add(time.Duration(j.nextDue - now.UnixNano())))
+		if j.nextDue > f.dueNow(now)+int64(dueSlack) {
+			f.dueAt(now.Add(time.Duration(j.nextDue - f.dueNow(now))))
 			continue
 		}
 		if f.active < f.o.MaxActiveHosts {
@@ -90,7 +94,7 @@ func (f *Frontier) activateJob(j *job, now time.Time) {
 			return true
 		}
 		due, host := int64(binary.BigEndian.Uint64(k[5:13])), string(k[13:])
-		if due > now.UnixNano()+int64(dueSlack) {
+		if due > f.dueNow(now)+int64(dueSlack) {
 			j.nextDue = due
 			complete = false
 			return false
@@ -121,7 +125,7 @@ func (f *Frontier) activateJob(j *job, now time.Time) {
 		f.place(q.host, now)
 	}
 	if j.nextDue > 0 {
-		f.dueAt(now.Add(time.Duration(j.nextDue - now.UnixNano())))
+		f.dueAt(now.Add(time.Duration(j.nextDue - f.dueNow(now))))
 	}
 }
 
@@ -136,7 +140,7 @@ func (f *Frontier) rotate(now time.Time) {
 	}
 	wanted := false
 	for _, j := range f.order {
-		wanted = wanted || j.state == jobRunning && j.moreInactive && j.nextDue <= now.UnixNano()+int64(dueSlack)
+		wanted = wanted || j.state == jobRunning && j.moreInactive && j.nextDue <= f.dueNow(now)+int64(dueSlack)
 	}
 	if !wanted {
 		return
