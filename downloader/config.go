@@ -31,6 +31,10 @@ type Config struct {
 	JobNets        bool     `yaml:"job_nets" usage:"whether jobs may open further networks by their own fetch.allow_net"`
 	VerifyTLS      string   `yaml:"verify_tls" usage:"strict: a bad certificate is a failure; record: it is noted and the page fetched"`
 
+	ProxyNet   []string `yaml:"proxy_net" usage:"networks in which the proxies of jobs may lie although they are private, loopback or otherwise special"`
+	SecretsDir string   `yaml:"secrets_dir" usage:"folder of the secrets that jobs name, a file each (mode 0600); also LYCOSA_SECRET_<NAME>"`
+	CookiesDir string   `yaml:"cookies_dir" usage:"folder in which the jobs' cookies are kept, a cookies.txt each; empty: in memory only"`
+
 	ConnectTimeout   time.Duration `yaml:"connect_timeout" usage:"limit of connecting, over all addresses of a host"`
 	TLSTimeout       time.Duration `yaml:"tls_timeout" usage:"limit of the TLS handshake"`
 	FirstByteTimeout time.Duration `yaml:"first_byte_timeout" usage:"limit from the request to the first byte of the response"`
@@ -115,6 +119,9 @@ func (c Config) engine() (fetch.Config, error) {
 		return f, fmt.Errorf("allow_net: %w", err)
 	}
 	f.Policy = netpolicy.Policy{AllowNets: nets}
+	if f.ProxyNets, err = netpolicy.ParseNets(c.ProxyNet); err != nil {
+		return f, fmt.Errorf("proxy_net: %w", err)
+	}
 	f.UserAgent, f.AcceptLanguage = c.UserAgent, c.AcceptLanguage
 	f.Verify = fetch.Verify(c.VerifyTLS)
 	f.ConnectTimeout, f.TLSTimeout, f.FirstByteTimeout = c.ConnectTimeout, c.TLSTimeout, c.FirstByteTimeout

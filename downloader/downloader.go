@@ -19,9 +19,11 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 
+	"lycosa.dev/downloader/internal/cookie"
 	"lycosa.dev/downloader/internal/fetch"
 	"lycosa.dev/downloader/internal/profile"
 	"lycosa.dev/downloader/internal/ring"
+	"lycosa.dev/downloader/internal/secret"
 	"lycosa.dev/internal/membership"
 	"lycosa.dev/internal/service"
 	"lycosa.dev/internal/telemetry"
@@ -39,6 +41,7 @@ type Downloader struct {
 	metrics  *metrics
 	engine   *fetch.Engine
 	profiles *profile.Profiles
+	jars     *cookie.Jars
 	members  *membership.Client
 	ring     *ring.Ring
 
@@ -85,13 +88,16 @@ func New(cfg Config, deps service.Deps) (*Downloader, error) {
 	}
 	d := &Downloader{
 		cfg: cfg, log: deps.Logger, engine: engine,
-		tracer:   deps.TracerProvider.Tracer("lycosa.dev/downloader"),
-		profiles: profile.New(engineCfg.Settings, cfg.JobNets),
-		work:     make(chan *lease),
-		stop:     make(chan struct{}),
-		leases:   map[uint64]*lease{},
-		idle:     make(chan struct{}),
+		tracer: deps.TracerProvider.Tracer("lycosa.dev/downloader"),
+		jars:   cookie.NewJars(cfg.CookiesDir),
+		work:   make(chan *lease),
+		stop:   make(chan struct{}),
+		leases: map[uint64]*lease{},
+		idle:   make(chan struct{}),
 	}
+	d.profiles = profile.New(profile.Options{
+		Base: engineCfg.Settings, JobNets: cfg.JobNets, Secrets: secret.Store{Dir: cfg.SecretsDir}, Jars: d.jars,
+	})
 	d.base, d.end = context.WithCancel(context.Background())
 	d.members = membership.New(membership.Options{
 		Dialer: deps.Dialer, Scheduler: cfg.Scheduler, Hello: d.hello, Logger: deps.Logger,
@@ -154,6 +160,7 @@ func (d *Downloader) Run(ctx context.Context) error {
 	parts.Go(func() { _ = d.ring.Run(late) })
 	parts.Go(func() { d.engine.Run(late) })
 	parts.Go(func() { d.expire(late) })
+	parts.Go(func() { d.keepCookies(late) })
 	d.setState(stateRunning)
 
 	var err error
@@ -216,6 +223,24 @@ func (d *Downloader) expire(ctx context.Context) {
 				}
 			}
 			d.mu.Unlock()
+		}
+	}
+}
+
+// saveCookiesEvery is how much of what servers told us a kill can cost.
+const saveCookiesEvery = 30 * time.Second
+
+// keepCookies writes the jars to their files from time to time and at the end.
+func (d *Downloader) keepCookies(ctx context.Context) {
+	tick := time.NewTicker(saveCookiesEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+		if err := d.jars.Save(); err != nil {
+			d.log.Warn("cookies are not saved", "folder", d.cfg.CookiesDir, "error", err)
 		}
 	}
 }

@@ -1,13 +1,18 @@
 package fetch
 
 import (
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
+	"lycosa.dev/downloader/internal/auth"
+	"lycosa.dev/downloader/internal/cookie"
+	"lycosa.dev/downloader/internal/proxy"
 	"lycosa.dev/internal/netpolicy"
 )
 
@@ -24,8 +29,25 @@ type Settings struct {
 	AcceptEncoding string
 	// AcceptLanguage is sent as Accept-Language; empty: not sent.
 	AcceptLanguage string
-	// Headers are further header lines, "Name: value"; see CheckHeader.
+	// Headers are further header lines, "Name: value"; see CheckHeader. One that
+	// is named Accept, Accept-Language or From takes the place of ours.
 	Headers []string
+	// HostHeaders are header lines for some hosts.
+	HostHeaders []HostHeaders
+
+	// Jar keeps cookies between exchanges; nil: none are sent or kept.
+	Jar *cookie.Jar
+	// Auth answers servers that ask who we are; nil: nobody does.
+	Auth *auth.Auth
+	// Certificates are ours for some hosts; the first that matches counts.
+	Certificates []HostCertificate
+	// StoreSecrets leaves credentials and cookies in the request that the Sink
+	// is given. Otherwise their values are replaced by "redacted".
+	StoreSecrets bool
+	// Proxies say how hosts are reached. The address policy counts for what lies
+	// behind them; ProxyNets are networks in which they themselves may lie.
+	Proxies   proxy.Rules
+	ProxyNets []netip.Prefix
 
 	// ConnectTimeout bounds connecting, over all addresses together.
 	ConnectTimeout time.Duration
@@ -58,6 +80,20 @@ type Settings struct {
 	// LegacyTLS tries servers that refuse today's TLS once more, with the versions
 	// and cipher suites of old ones, and remembers for a day that they need it.
 	LegacyTLS bool
+}
+
+// HostHeaders are header lines for the hosts of a pattern (job.MatchHost).
+type HostHeaders struct {
+	Host  string
+	Lines []string
+	// Secret keeps the values out of stored requests.
+	Secret bool
+}
+
+// HostCertificate is a client certificate for the hosts of a pattern.
+type HostCertificate struct {
+	Host        string
+	Certificate *tls.Certificate
 }
 
 // Config sets up an engine. Start from Default.
@@ -174,6 +210,15 @@ func (s *Settings) Validate() error {
 			errs = append(errs, err)
 		}
 	}
+	for _, h := range s.HostHeaders {
+		for _, line := range h.Lines {
+			err := CheckHeader(line)
+			if err != nil && h.Secret {
+				err = fmt.Errorf("headers of %s: the secret must be one line \"Name: value\" with a name that the downloader does not set itself", h.Host)
+			}
+			errs = append(errs, err)
+		}
+	}
 	return errors.Join(errs...)
 }
 
@@ -196,7 +241,7 @@ func (c *Config) Validate() error {
 // how a message is framed or where a connection leads.
 var ownHeaders = []string{
 	"host", "connection", "keep-alive", "content-length", "transfer-encoding", "upgrade", "te", "trailer", "expect",
-	"if-none-match", "if-modified-since", "user-agent", "accept-encoding", "proxy-connection", "range",
+	"if-none-match", "if-modified-since", "user-agent", "accept-encoding", "proxy-connection", "proxy-authorization", "range",
 }
 
 // CheckHeader says why a line "Name: value" cannot be sent with a request.

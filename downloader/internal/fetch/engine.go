@@ -3,10 +3,12 @@ package fetch
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/netip"
 	"sync/atomic"
 	"time"
 
+	"lycosa.dev/internal/job"
 	"lycosa.dev/internal/netpolicy"
 )
 
@@ -142,6 +144,12 @@ func (x *exchange) connection(ctx context.Context) *failure {
 	if f != nil {
 		return f
 	}
+	x.via, x.remote = x.set.Proxies.Pick(x.req.Target.Authority, x.begun)
+	if x.via != nil {
+		if addrs, f = x.routed(addrs); f != nil {
+			return f
+		}
+	}
 	for _, a := range addrs {
 		if c := x.engine.pool.take(x.key(a), x.begun); c != nil {
 			x.conn, x.res.Reused, x.res.Address = c, true, a
@@ -176,14 +184,25 @@ func (x *exchange) connection(ctx context.Context) *failure {
 // open makes a new connection, with a TLS session where the target has one.
 func (x *exchange) open(ctx context.Context, addrs []netip.AddrPort, facts hostFacts) *failure {
 	start := time.Now()
-	tcp, addr, f := x.connect(ctx, addrs)
+	var (
+		c    *conn
+		addr netip.AddrPort
+		f    *failure
+	)
+	if x.via == nil {
+		var tcp net.Conn
+		if tcp, addr, f = x.connect(ctx, addrs); f == nil {
+			c = newConn(tcp, x.key(addr))
+		}
+	} else {
+		c, addr, f = x.connectVia(ctx, addrs)
+	}
 	x.res.Address = addr
 	x.res.Timings.Connect += time.Since(start)
 	if f != nil {
 		return f
 	}
 	x.engine.counts.dials.Add(1)
-	c := newConn(tcp, x.key(addr))
 	x.conn = c
 	if x.req.Target.TLS {
 		start = time.Now()
@@ -214,7 +233,19 @@ func (x *exchange) open(ctx context.Context, addrs []netip.AddrPort, facts hostF
 // certificate was not insisted on serves only requests that do not insist.
 func (x *exchange) key(addr netip.AddrPort) connKey {
 	t := &x.req.Target
-	return connKey{tls: t.TLS, lax: t.TLS && x.set.Verify == VerifyRecord, host: t.Authority, addr: addr}
+	k := connKey{tls: t.TLS, lax: t.TLS && x.set.Verify == VerifyRecord, host: t.Authority, addr: addr}
+	if x.via != nil {
+		k.via = x.via.String() + " " + x.via.User
+	}
+	if t.TLS {
+		for i := range x.set.Certificates {
+			if c := &x.set.Certificates[i]; job.MatchHost(c.Host, t.Authority) {
+				k.cert = c.Certificate
+				break
+			}
+		}
+	}
+	return k
 }
 
 // watch spoils the connection's deadline when ctx ends, which wakes whoever

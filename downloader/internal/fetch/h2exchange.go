@@ -26,7 +26,7 @@ func (x *exchange) exchange2(ctx context.Context) (keep bool, f *failure) {
 		return true, f
 	}
 	small := bufpool.GetSmall()
-	request := x.set.append(small.B[:0], x.req, "")
+	request := x.request(small.B[:0], "")
 	id := h.next
 	h.next += 2
 	h.given = 0
@@ -52,6 +52,9 @@ func (x *exchange) exchange2(ctx context.Context) (keep bool, f *failure) {
 
 	var in input
 	ended, f := x.readHead2(h, id, &in, !begun)
+	if f == nil {
+		f = x.learn(in.mem[:in.body])
+	}
 	if f != nil {
 		in.buf.Release()
 		small.Release()
@@ -65,7 +68,7 @@ func (x *exchange) exchange2(ctx context.Context) (keep bool, f *failure) {
 		x.sink.Own(in.buf)
 		x.buffers = 1
 	}
-	if err := x.sink.Head(request, in.mem[in.start:in.body]); err != nil {
+	if err := x.sink.Head(x.stored(request), in.mem[in.start:in.body]); err != nil {
 		return false, &failure{ClassCancelled, "not-taken", err.Error()}
 	}
 	keep, f = x.readBody2(h, id, &in, ended)

@@ -1,11 +1,15 @@
 package fetch
 
 import (
+	"bytes"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"lycosa.dev/internal/job"
 )
 
 // Target is where a URL leads: what the exchange needs of it.
@@ -98,25 +102,124 @@ type Request struct {
 	Facts func(*TLSFacts)
 }
 
-// append builds the request's bytes. Header order is fixed so that archives of
+// request builds the request's bytes. Header order is fixed so that archives of
 // two runs compare. connection is the field of that name; empty: none.
-func (c *Settings) append(b []byte, r *Request, connection string) []byte {
+func (x *exchange) request(b []byte, connection string) []byte {
+	c, r := x.set, x.req
 	b = append(b, "GET "...)
+	if x.absolute { // RFC 9112 section 3.2.2
+		b = append(append(b, "http://"...), r.Target.Authority...)
+	}
 	b = append(b, r.Target.Path...)
 	b = append(b, " HTTP/1.1\r\nHost: "...)
 	b = append(b, r.Target.Authority...)
 	b = header(b, "User-Agent", c.UserAgent)
-	b = header(b, "From", c.From)
-	b = header(b, "Accept", c.Accept)
-	b = header(b, "Accept-Language", c.AcceptLanguage)
+	for _, h := range [...]struct{ name, value string }{{"From", c.From}, {"Accept", c.Accept}, {"Accept-Language", c.AcceptLanguage}} {
+		if !c.overridden(h.name, r.Target.Authority) {
+			b = header(b, h.name, h.value)
+		}
+	}
 	b = header(b, "Accept-Encoding", c.AcceptEncoding)
 	b = header(b, "If-None-Match", r.ETag)
 	b = header(b, "If-Modified-Since", r.LastModified)
 	for _, line := range c.Headers {
 		b = append(append(b, "\r\n"...), line...)
 	}
+	for i := range c.HostHeaders {
+		if h := &c.HostHeaders[i]; job.MatchHost(h.Host, r.Target.Authority) {
+			for _, line := range h.Lines {
+				b = append(append(b, "\r\n"...), line...)
+			}
+		}
+	}
+	if c.Jar != nil {
+		b, _ = x.field(b, "Cookie", func(b []byte) []byte {
+			return c.Jar.Append(b, r.Target.Host, r.Target.Path, r.Target.TLS, x.begun)
+		})
+	}
+	if c.Auth != nil {
+		b, x.authorized = x.field(b, "Authorization", func(b []byte) []byte {
+			return c.Auth.Append(b, r.Target.Authority, r.Target.Path)
+		})
+	}
+	if x.absolute {
+		b = header(b, "Proxy-Authorization", x.via.Authorization())
+	}
 	b = header(b, "Connection", connection)
 	return append(b, "\r\n\r\n"...)
+}
+
+// field appends a field with the value that add appends, if it appends any.
+func (x *exchange) field(b []byte, name string, add func([]byte) []byte) ([]byte, bool) {
+	n := len(b)
+	b = append(append(append(b, "\r\n"...), name...), ": "...)
+	begun := len(b)
+	if b = add(b); len(b) == begun {
+		return b[:n], false
+	}
+	return b, true
+}
+
+// overridden tells whether a job sends a field of its own in place of ours.
+func (c *Settings) overridden(name, hostKey string) bool {
+	has := func(lines []string) bool {
+		for _, l := range lines {
+			if len(l) > len(name) && l[len(name)] == ':' && strings.EqualFold(l[:len(name)], name) {
+				return true
+			}
+		}
+		return false
+	}
+	if has(c.Headers) {
+		return true
+	}
+	for i := range c.HostHeaders {
+		if job.MatchHost(c.HostHeaders[i].Host, hostKey) && has(c.HostHeaders[i].Lines) {
+			return true
+		}
+	}
+	return false
+}
+
+// secretFields are fields whose values are not stored.
+var secretFields = []string{"authorization", "proxy-authorization", "cookie"}
+
+// stored is the request as the Sink is given it: with the values of secret
+// fields replaced, unless the settings say otherwise. It shares memory with
+// request where nothing had to be replaced.
+func (x *exchange) stored(request []byte) []byte {
+	c := x.set
+	if c.StoreSecrets || (c.Jar == nil && c.Auth == nil && !x.absolute && len(c.HostHeaders)+len(c.Headers) == 0) {
+		return request
+	}
+	secret := func(name string) bool {
+		if slices.Contains(secretFields, strings.ToLower(name)) {
+			return true
+		}
+		for i := range c.HostHeaders {
+			if h := &c.HostHeaders[i]; h.Secret && job.MatchHost(h.Host, x.req.Target.Authority) {
+				for _, line := range h.Lines {
+					if len(line) > len(name) && line[len(name)] == ':' && strings.EqualFold(line[:len(name)], name) {
+						return true
+					}
+				}
+			}
+		}
+		return false
+	}
+	out, changed := make([]byte, 0, len(request)), false
+	for line := range bytes.SplitAfterSeq(request, []byte("\r\n")) {
+		if name, _, ok := bytes.Cut(line, []byte(": ")); ok && secret(string(name)) {
+			out = append(append(out, name...), ": redacted\r\n"...)
+			changed = true
+			continue
+		}
+		out = append(out, line...)
+	}
+	if !changed {
+		return request
+	}
+	return out
 }
 
 // header appends "\r\nname: value" unless the value is empty or, coming from a

@@ -11,7 +11,9 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"lycosa.dev/downloader/internal/cookie"
 	"lycosa.dev/downloader/internal/fetch"
+	"lycosa.dev/downloader/internal/secret"
 	"lycosa.dev/internal/netpolicy"
 	schedulerv1 "lycosa.dev/proto/gen/lycosa/scheduler/v1"
 )
@@ -24,6 +26,8 @@ const maxCached = 1024
 type Profiles struct {
 	base    fetch.Settings
 	jobNets bool
+	secrets secret.Store
+	jars    *cookie.Jars
 
 	mu   sync.RWMutex
 	jobs map[string]entry
@@ -35,10 +39,24 @@ type entry struct {
 	err      error
 }
 
-// New returns Profiles over the downloader's own settings, which count where a
-// job says nothing. jobNets says whether jobs may open networks of their own.
-func New(base fetch.Settings, jobNets bool) *Profiles {
-	return &Profiles{base: base, jobNets: jobNets, jobs: map[string]entry{}}
+// Options are what profiles are made from beside the jobs' specs.
+type Options struct {
+	// Base are the downloader's own settings, which count where a job says nothing.
+	Base fetch.Settings
+	// JobNets says whether jobs may open networks of their own.
+	JobNets bool
+	// Secrets finds what jobs name.
+	Secrets secret.Store
+	// Jars are the jobs' cookies; nil: they are not kept beyond the process.
+	Jars *cookie.Jars
+}
+
+// New returns Profiles.
+func New(o Options) *Profiles {
+	if o.Jars == nil {
+		o.Jars = cookie.NewJars("")
+	}
+	return &Profiles{base: o.Base, jobNets: o.JobNets, secrets: o.Secrets, jars: o.Jars, jobs: map[string]entry{}}
 }
 
 // For returns the settings for a job. They are shared and must not be changed.
@@ -103,6 +121,9 @@ func (p *Profiles) build(job *schedulerv1.JobSpec) (*fetch.Settings, error) {
 			return nil, fmt.Errorf("job %s: fetch.allow_net: %w", job.GetJobId(), err)
 		}
 		s.Policy.AllowNets = append(nets, s.Policy.AllowNets...)
+	}
+	if err := p.identity(&s, job.GetJobId(), f); err != nil {
+		return nil, fmt.Errorf("job %s: %w", job.GetJobId(), err)
 	}
 	if err := s.Validate(); err != nil {
 		return nil, fmt.Errorf("job %s: %w", job.GetJobId(), err)

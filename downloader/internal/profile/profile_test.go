@@ -15,7 +15,7 @@ import (
 
 func TestProfile(t *testing.T) {
 	base := fetch.Default().Settings
-	p := profile.New(base, true)
+	p := profile.New(profile.Options{Base: base, JobNets: true})
 	job := &schedulerv1.JobSpec{JobId: "a", SpecVersion: 1, Spec: &jobv1.Spec{
 		Identity: &jobv1.Identity{UserAgent: "X/1", Contact: "me@example.org"},
 		Limits:   &jobv1.Limits{MaxPageBytes: 77},
@@ -40,7 +40,7 @@ func TestProfile(t *testing.T) {
 	if s, _ := p.For(job); s.UserAgent != "X/2" || s.From != "" {
 		t.Errorf("%+v", s)
 	}
-	if s, _ := profile.New(base, false).For(job); len(s.Policy.AllowNets) != 0 {
+	if s, _ := profile.New(profile.Options{Base: base}).For(job); len(s.Policy.AllowNets) != 0 {
 		t.Error("a job opened a network although jobs may not")
 	}
 	for _, bad := range []*jobv1.Fetch{{AllowNet: []string{"x"}}, {Headers: []string{"Host: evil"}}, {Headers: []string{"A: b\r\nC: d"}}} {
