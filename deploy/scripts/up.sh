@@ -40,7 +40,7 @@ if ! "$bin/lycosa" instance wait --timeout 60s "downloader=$downloaders" extract
 fi
 cat <<EOF
 All are up. The admin API is on 127.0.0.1:7070:
-  bin/lycosa job create https://example.org/ --contact you@example.org --start
+  bin/lycosa job create --seed https://example.org/ --contact you@example.org --start
   bin/lycosa job list
 Results go to $run/data. Stop with: make down
 EOF

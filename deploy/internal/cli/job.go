@@ -18,6 +18,7 @@ import (
 	"lycosa.dev/deploy/internal/progress"
 	"lycosa.dev/internal/job"
 	gatewayv1 "lycosa.dev/proto/gen/lycosa/gateway/v1"
+	jobv1 "lycosa.dev/proto/gen/lycosa/job/v1"
 	schedulerv1 "lycosa.dev/proto/gen/lycosa/scheduler/v1"
 )
 
@@ -140,10 +141,19 @@ func showJob(w io.Writer, st *schedulerv1.JobStatus) error {
 }
 
 type jobCreateCmd struct {
-	File  string `arg:"" help:"Job file (YAML); - is standard input."`
-	ID    string `name:"id" placeholder:"ID" help:"Id of the job (default: the spec's name)."`
-	Start bool   `help:"Start it."`
+	File    string   `arg:"" optional:"" help:"Job file (YAML); - is standard input."`
+	Seed    []string `placeholder:"URL" sep:"none" help:"A seed, besides those of the file."`
+	Contact string   `placeholder:"URL|MAIL" help:"Who answers for the crawl."`
+	ID      string   `name:"id" placeholder:"ID" help:"Id of the job (default: the spec's name, or one made from the first seed's host)."`
+	Start   bool     `help:"Start it."`
 	adminFlags
+}
+
+// Help is shown below the flags.
+func (*jobCreateCmd) Help() string {
+	return `Examples:
+  lycosa job create docs.yaml --start
+  lycosa job create --seed https://example.org/ --contact you@example.org --start`
 }
 
 // Run implements the command.
@@ -153,6 +163,13 @@ func (c *jobCreateCmd) Run(a *App) error {
 		return usage("%w", err)
 	}
 	spec := proto.CloneOf(file.spec)
+	spec.Seeds = append(spec.Seeds, c.Seed...)
+	if c.Contact != "" {
+		if spec.Identity == nil {
+			spec.Identity = &jobv1.Identity{}
+		}
+		spec.Identity.Contact = c.Contact
+	}
 	if _, err := effective(spec); err != nil {
 		return usage("%w", file.place(err))
 	}
@@ -163,6 +180,12 @@ func (c *jobCreateCmd) Run(a *App) error {
 }
 
 func (c *jobCreateCmd) read(a *App) (*jobFile, error) {
+	if c.File == "" {
+		if len(c.Seed) == 0 {
+			return nil, errors.New("give a job file, or seeds with --seed")
+		}
+		return parseJob("--seed", nil)
+	}
 	if c.File != "-" {
 		return readJob(c.File)
 	}
