@@ -24,7 +24,7 @@ if [ -n "${TRACE_RATIO:-}" ]; then common+=(--trace-ratio "$TRACE_RATIO"); fi
 
 start scheduler "$bin/scheduler" --dir "$run/frontier" "${common[@]}"
 start dnser "$bin/dnser" --cache-file "$run/dns.cache" "${common[@]}"
-start extractor "$bin/extractor" --dir "$run/data" "${common[@]}"
+start extractor "$bin/extractor" --dir "$run" "${common[@]}"
 for ((i = 1; i <= downloaders; i++)); do
 	port=$((7072 + 100 * (i - 1)))
 	start "downloader-$i" "$bin/downloader" --id "downloader-$i" --listen "127.0.0.1:$port" --debug "127.0.0.1:$((port + 2000))" "${common[@]}"
@@ -42,5 +42,5 @@ cat <<EOF
 All are up. The admin API is on 127.0.0.1:7070:
   bin/lycosa job create --seed https://example.org/ --contact you@example.org --start
   bin/lycosa job list
-Results go to $run/data. Stop with: make down
+Results go to $run/warc, the crawl log to $run/logs. Stop with: make down
 EOF
