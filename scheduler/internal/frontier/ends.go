@@ -85,6 +85,7 @@ func (f *Frontier) Renew(leaseID uint64, stage downloaderv1.Stage, fetchDuration
 	}
 	h := l.queue.host
 	h.out--
+	f.free(l, nil, false, now) // which address was connected is told later: all are charged
 	f.ended(h, l.job, schemeOf(l.url), took, fetchDuration != nil, now)
 	f.place(h, now)
 }

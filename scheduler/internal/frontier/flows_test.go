@@ -682,3 +682,29 @@ func TestQueuesPageByPage(t *testing.T) {
 		t.Errorf("listed %d queues", len(seen))
 	}
 }
+
+// While a fetched robots.txt is on its way round the ring the host's clock may
+// have run out; its queue is not ready, and nobody is told that it is.
+func TestParkedQueueIsNotReady(t *testing.T) {
+	r := newRig(t, store.NewMemory())
+	r.job("j", testSpec(obey), "http://a.test/")
+	l := r.mustLease("http://a.test/robots.txt")
+	took := 10 * time.Millisecond
+	r.f.Renew(l.Id, downloaderv1.Stage_STAGE_FETCHED, &took)
+	r.clock.advance(10 * time.Second)
+	r.work()
+	select {
+	case <-r.f.Ready("d1"):
+	default:
+	}
+	if ls := r.lease(1); len(ls) > 0 {
+		t.Fatalf("leased %s", ls[0].Url)
+	}
+	select {
+	case <-r.f.Ready("d1"):
+		t.Error("a queue that waits for robots.txt was told to be ready")
+	default:
+	}
+	r.commit(outcomeOf(l, 404))
+	r.mustLease("http://a.test/")
+}

@@ -207,7 +207,7 @@ func (q *queue) at(now time.Time) (t time.Time, ok bool) {
 	if q.ending != nil && !q.empty() {
 		return now, true
 	}
-	want := len(q.tasks) > 0
+	want := q.taskWaits()
 	t = now
 	if !want && !q.capped {
 		for s := range q.subs {
@@ -232,6 +232,16 @@ func (q *queue) at(now time.Time) (t time.Time, ok bool) {
 		return t, false
 	}
 	return latest(t, h.next, h.hold, h.lookupAt), true
+}
+
+// taskWaits tells whether a robots.txt is to be leased here.
+func (q *queue) taskWaits() bool {
+	for _, t := range q.tasks {
+		if !t.leased {
+			return true
+		}
+	}
+	return false
 }
 
 func latest(t time.Time, more ...time.Time) time.Time {
