@@ -1,6 +1,8 @@
 package downloader_test
 
 import (
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -221,6 +223,47 @@ func TestKeepAliveLie(t *testing.T) {
 	}
 	if n := len(s.Log()); n > 5 {
 		t.Errorf("%d requests for 5 leases", n)
+	}
+}
+
+// A URL that redirects to itself with a cookie, and one that asks who we are,
+// are given back after the first fetch and are pages with the second lease.
+func TestSecondLeaseSaysWhoWeAre(t *testing.T) {
+	t.Setenv("LYCOSA_SECRET_PW", "hidden")
+	b64 := func(s string) any { return testweb.Say(s)[1] }
+	s := testweb.StartOddities(t, nil)
+	page := b64("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na")
+	s.Script("/gate", testweb.Action{"cookie_gate", b64("HTTP/1.1 302 Found\r\nLocation: /gate\r\nSet-Cookie: seen=1; Path=/gate\r\nContent-Length: 0\r\n\r\n"), page})
+	s.Script("/digest", testweb.Action{"count_gate", 1.0, b64("HTTP/1.1 401 Who\r\nWWW-Authenticate: Digest realm=\"r\", nonce=\"n\"\r\nContent-Length: 0\r\n\r\n"), page})
+	dir := t.TempDir()
+	w := newWorldOf(t, &jobv1.Spec{Identity: &jobv1.Identity{UserAgent: "Odd/1"}, Fetch: &jobv1.Fetch{
+		AllowNet: []string{"127.0.0.0/8"}, Cookies: true,
+		Credentials: []*jobv1.Credential{{Host: "127.0.0.1", Kind: "digest", User: "u", Secret: "pw"}},
+	}}, func(c *downloader.Config) { c.CookiesDir = dir }, service.Deps{}, &extractor{name: "odd"})
+	f := w.feed()
+	for i, path := range []string{"/gate", "/digest"} {
+		id := uint64(2*i + 1)
+		f.send(oddLease(s, id, path))
+		if _, a, _ := f.answer(); a.GetAnswer().GetVerdict() != retry || !a.GetFetched() || a.GetFetchDuration().AsDuration() <= 0 {
+			t.Fatalf("%s: %v", path, a)
+		}
+		f.send(oddLease(s, id+1, path))
+		if _, a, _ := f.answer(); a.GetAnswer().GetVerdict() != done {
+			t.Fatalf("%s: %v", path, a)
+		}
+		g := <-w.pages
+		if g.result.GetStatus() != 200 || g.lease.GetId() != id+1 || !strings.Contains(g.request, ": redacted\r\n") || strings.Contains(g.request, "seen=1") {
+			t.Errorf("%s: %v %q", path, g.result, g.request)
+		}
+	}
+	if len(w.pages) != 0 {
+		t.Error("a page that was no page reached the extractor")
+	}
+	if err := w.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, "job.txt")); err != nil || !strings.Contains(string(b), "\t/gate\tFALSE\t0\tseen\t1\n") {
+		t.Errorf("cookies at the end: %q, %v", b, err)
 	}
 }
 
