@@ -70,7 +70,8 @@ func (s *Scheduler) Join(stream grpc.BidiStreamingServer[schedulerv1.JoinRequest
 		}
 		select {
 		case <-changed:
-		case <-updates:
+		case err := <-updates:
+			log.Debug("the stream ended", "err", err)
 			return nil
 		case <-ctx.Done():
 			return nil

@@ -375,7 +375,6 @@ func TestAliases(t *testing.T) {
 		}
 		doc += "]\n"
 	}
-	type nest []nest
 	var bomb struct {
 		L0                             []string
 		L1, L2, L3, L4, L5, L6, L7, L8 []any

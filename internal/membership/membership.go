@@ -81,7 +81,7 @@ func (c *Client) Run(ctx context.Context) error {
 		err := c.join(ctx)
 		wasJoined := c.setJoined(false)
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // the end was asked for: how the stream broke says nothing
 		}
 		if wasJoined {
 			wait, refusedSince = firstWait, time.Time{}

@@ -102,7 +102,7 @@ func decode(in *bufio.Reader, start []byte, label string) *bufio.Reader {
 	}
 	switch {
 	case bytes.HasPrefix(start, []byte("\xef\xbb\xbf")):
-		in.Discard(3) // cannot fail: it was peeked
+		_, _ = in.Discard(3) // cannot fail: it was peeked
 		return in
 	case bytes.HasPrefix(start, []byte("\xff\xfe")), bytes.HasPrefix(start, []byte("\xfe\xff")):
 		return utf16(unicode.LittleEndian, unicode.ExpectBOM)

@@ -54,7 +54,7 @@ func (b base) resolve(loc string) (string, bool) {
 	case loc == "":
 		return "", false
 	case hasHTTP(loc):
-		return loc, strings.IndexAny(loc, " <>\"") < 0 || parses(loc)
+		return loc, !strings.ContainsAny(loc, " <>\"") || parses(loc)
 	case startsFold(loc, "www.") || b.isOwnHost(loc):
 		return "http://" + loc, true
 	case b.url == nil || strings.ContainsAny(loc, " <>\""):

@@ -88,7 +88,7 @@ func (s *scanner) next() (token, error) {
 			t.prefix, t.name, _ = s.tagName(s.buf)
 			return t, nil
 		case isNameStart(c):
-			s.in.UnreadByte()
+			_ = s.in.UnreadByte()
 			if err := s.readTag(); err != nil {
 				return token{}, err
 			}
@@ -102,7 +102,7 @@ func (s *scanner) next() (token, error) {
 			return t, nil
 		default:
 			s.broken("a < that begins no tag")
-			s.in.UnreadByte()
+			_ = s.in.UnreadByte()
 		}
 	}
 }
@@ -170,11 +170,11 @@ func (s *scanner) readTag() error {
 // declaration reads what begins with "<!". A CDATA section is a text token.
 func (s *scanner) declaration() (t token, ok bool, err error) {
 	if p, _ := s.in.Peek(2); string(p) == "--" {
-		s.in.Discard(2)
+		_, _ = s.in.Discard(2)
 		return t, false, s.skipTo("-->")
 	}
 	if p, _ := s.in.Peek(7); string(p) == "[CDATA[" {
-		s.in.Discard(7)
+		_, _ = s.in.Discard(7)
 		s.text = s.text[:0]
 		err := s.readTo("]]>", func(c byte) {
 			if !s.skipText && len(s.text) <= maxText {

@@ -158,7 +158,7 @@ func (w *walker) verdict(err error) error {
 	case w.opt.AllowPartial && w.found > 0:
 		return nil
 	case err != nil:
-		return fmt.Errorf("%w after %d entries: %v", ErrBroken, w.found, err)
+		return fmt.Errorf("%w after %d entries: %w", ErrBroken, w.found, err)
 	default:
 		return fmt.Errorf("%w: %s; %d entries found", ErrBroken, w.damage, w.found)
 	}

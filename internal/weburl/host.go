@@ -83,7 +83,7 @@ func parseHost(in string, opaque bool) (string, error) {
 // parseDomain is the domain parser, not strict: an ASCII name is only lower
 // cased, whatever its xn-- labels hold, as browsers do.
 func parseDomain(domain string) (string, error) {
-	result := domain
+	var result string
 	if isASCII(domain) {
 		result = lowerASCII(domain)
 	} else {

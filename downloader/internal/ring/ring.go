@@ -13,11 +13,9 @@
 package ring
 
 import (
-	"cmp"
 	"context"
 	"io"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -249,18 +247,6 @@ func (r *Ring) Load() (links, connected, pages int) {
 		pages += l.caller.InFlight()
 	}
 	return links, connected, pages
-}
-
-// ids lists the extractors linked, for tests and logs.
-func (r *Ring) ids() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var out []string
-	for _, l := range r.links {
-		out = append(out, l.id)
-	}
-	slices.SortFunc(out, cmp.Compare)
-	return out
 }
 
 // pause waits between two attempts.

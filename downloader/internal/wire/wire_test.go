@@ -234,7 +234,7 @@ func FuzzResponse(f *testing.F) {
 	} {
 		f.Add([]byte(s), uint8(1))
 	}
-	run := func(in []byte, step int) (head int, h wire.Head, err error, body int, end wire.End) {
+	run := func(in []byte, step int) (head int, h wire.Head, err error, body int, end wire.End) { //nolint:staticcheck // in the order in which they come about
 		known := 0
 		for n := min(step, len(in)); ; n = min(n+step, len(in)) {
 			at, s := wire.FindStart(in[:n], n == len(in))

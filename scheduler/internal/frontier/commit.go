@@ -227,10 +227,11 @@ func (f *Frontier) pageOutcome(b *store.Batch, j *job, h *host, e *entry, out *c
 	default:
 		e.attempts++
 	}
-	state, reason := stateDone, ""
+	var state schedulerv1.UrlState
+	var reason string
 	switch {
 	case http && v == pageDone:
-		reason = fmt.Sprintf("HTTP %d", res.GetStatus())
+		state, reason = stateDone, fmt.Sprintf("HTTP %d", res.GetStatus())
 	case http:
 		state, reason = stateFailed, fmt.Sprintf("HTTP %d after %d tries", res.GetStatus(), e.attempts)
 	default:

@@ -47,7 +47,7 @@ func (f *Frontier) EachURL(ctx context.Context, jobID string, visit func(*URLInf
 	w.scan(f, queued, func(k, v []byte) error {
 		e, err := decodeQueued(k, v)
 		if err != nil {
-			return nil
+			return nil //nolint:nilerr // bad records are audit's to report
 		}
 		_, host, _, _, _, _ := parseQueuedKey(k)
 		return w.give(stateQueued, host, "", 0, e)
@@ -55,14 +55,14 @@ func (f *Frontier) EachURL(ctx context.Context, jobID string, visit func(*URLInf
 	w.scan(f, []byte{kindLease}, func(k, v []byte) error {
 		l, err := decodeLease(k, v)
 		if err != nil || l.job != j.num || l.page == nil {
-			return nil
+			return nil //nolint:nilerr // as above
 		}
 		return w.give(stateLeased, l.host, "", 0, l.page)
 	})
 	w.scan(f, numbered(kindURL, j.num), func(k, v []byte) error {
 		u, err := decodeURL(k, v)
 		if err != nil || u.entry == nil {
-			return nil
+			return nil //nolint:nilerr // as above
 		}
 		u.entry.key = binary.BigEndian.Uint64(k[len(k)-8:])
 		return w.give(u.state, u.host, u.reason, u.at, u.entry)

@@ -187,16 +187,6 @@ func (h *host) limit(j *job) int {
 	return n
 }
 
-// queueOf returns the job's queue of the host, nil if it has no slot.
-func (h *host) queueOf(j *job) *queue {
-	for _, q := range h.queues {
-		if q.job == j {
-			return q
-		}
-	}
-	return nil
-}
-
 // at tells when a queue can be served as far as its host's clocks are known;
 // ok is false where an event must come first.
 func (q *queue) at(now time.Time) (t time.Time, ok bool) {
