@@ -60,6 +60,42 @@ func TestCacheNeverInvents(t *testing.T) {
 	wg.Wait()
 }
 
+// A cache that grows keeps what it holds, and stays within its bound.
+func TestCacheGrows(t *testing.T) {
+	c := seen.New(1 << 16)
+	url := func(i int) uint64 { return c.Key(0, fmt.Sprintf("http://a.test/%d", i)) }
+	const n = 20_000
+	for i := range n {
+		c.Add(url(i), uint32(i%200))
+	}
+	known := 0
+	for i := range n {
+		if c.Knows(url(i), uint32(i%200)) {
+			known++
+		}
+		if i%200 > 0 && c.Knows(url(i), uint32(i%200)-1) {
+			t.Fatalf("link %d is known with a smaller depth than it was added with", i)
+		}
+	}
+	// It started with 8192 entries: without growing it could not hold half.
+	if known < n*8/10 {
+		t.Errorf("%d of %d links are known", known, n)
+	}
+	small := seen.New(1 << 12)
+	for i := range 1 << 16 {
+		small.Add(small.Key(0, fmt.Sprint(i)), 0)
+	}
+	known = 0
+	for i := range 1 << 16 {
+		if small.Knows(small.Key(0, fmt.Sprint(i)), 0) {
+			known++
+		}
+	}
+	if known > 1<<12 || known < 1<<11 {
+		t.Errorf("a cache of %d entries knows %d links", 1<<12, known)
+	}
+}
+
 func BenchmarkCache(b *testing.B) {
 	c := seen.New(1 << 20)
 	urls := make([]string, 4096)
