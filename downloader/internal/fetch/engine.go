@@ -206,7 +206,13 @@ func (x *exchange) open(ctx context.Context, addrs []netip.AddrPort, facts hostF
 	x.conn = c
 	if x.req.Target.TLS {
 		start = time.Now()
-		_ = c.SetDeadline(x.sooner(start.Add(x.set.TLSTimeout)))
+		// A handshake cannot go on where a deadline cut it, and a lease is renewed
+		// meanwhile; whether it still lasts is asked before the request is written.
+		until := start.Add(x.set.TLSTimeout)
+		if x.total.Before(until) {
+			until = x.total
+		}
+		_ = c.SetDeadline(until)
 		stop := x.watch(ctx)
 		f = x.engine.securer.secure(c, &x.req.Target, tlsKind{
 			lax: x.set.Verify == VerifyRecord, legacy: facts.legacy, http1: facts.http1 || !x.set.HTTP2, cert: c.key.cert,

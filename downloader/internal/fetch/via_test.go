@@ -1,7 +1,10 @@
 package fetch_test
 
 import (
+	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -265,6 +268,40 @@ func TestProxyFailures(t *testing.T) {
 	socks := socksProxy(t, "127.0.0.1:1", &c)
 	e = engine(t, proxyConfig(&proxy.Rule{Host: "*", Upstreams: []*proxy.Upstream{upstream("socks5h", socks)}}))
 	if res := run("http://down.example/"); res.Class != fetch.ClassConnect || res.Code != "connect-refused" {
+		t.Errorf("%+v", res)
+	}
+}
+
+// A proxy that is itself spoken to over TLS.
+func TestHTTPSProxy(t *testing.T) {
+	secure := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Proto) }))
+	secure.EnableHTTP2 = true
+	secure.StartTLS()
+	defer secure.Close()
+	var a asked
+	inner := httpProxy(t, secure.Listener.Addr().String(), &a)
+	outer := serve(t, func(c *peer, _ int) {
+		tc := tls.Server(c.Conn, &tls.Config{Certificates: secure.TLS.Certificates})
+		if tc.Handshake() != nil {
+			return
+		}
+		relay(&peer{Conn: tc, r: bufio.NewReader(tc), s: c.s}, inner.addr.String())
+	})
+	cfg := proxyConfig(&proxy.Rule{Host: "*", Upstreams: []*proxy.Upstream{upstream("https", outer)}})
+	cfg.RootCAs = x509.NewCertPool()
+	cfg.RootCAs.AddCert(secure.Certificate())
+	e := engine(t, cfg)
+	target, _ := fetch.ParseTarget("https://example.com/")
+	for i := range 3 {
+		var p page
+		res := e.Fetch(context.Background(), &fetch.Request{Target: target, Addresses: []netip.Addr{netip.MustParseAddr("93.184.216.34")}}, &p)
+		if res.Class != fetch.ClassResponse || p.body != "HTTP/2.0" || res.Reused != (i > 0) || res.CertError != "" {
+			t.Fatalf("%+v %q", res, p.body)
+		}
+	}
+	cfg.RootCAs = x509.NewCertPool() // the proxy's certificate is not trusted
+	res := engine(t, cfg).Fetch(context.Background(), &fetch.Request{Target: target, Addresses: []netip.Addr{netip.MustParseAddr("93.184.216.34")}}, &page{})
+	if res.Class != fetch.ClassNotStarted || res.Code != "proxy-unreachable" || !strings.Contains(res.Detail, "unknown authority") {
 		t.Errorf("%+v", res)
 	}
 }
