@@ -116,6 +116,12 @@ test-jaeger: build jaeger ## Find one lease's trace through a real Jaeger's quer
 
 # ---- tools -----------------------------------------------------------------
 
+.PHONY: grpcurl
+grpcurl: $(TOOLBIN)/grpcurl ## Build grpcurl, for asking the services by hand (about 3 minutes the first time)
+
+# A tool by its short name, as in make .tools/bin/buf.
+.tools/bin/%: $(TOOLBIN)/% ;
+
 .PHONY: tools
 tools: $(TOOLBIN)/buf $(TOOLBIN)/golangci-lint $(TOOLBIN)/grpcurl $(TOOLBIN)/protoc-gen-go $(TOOLBIN)/protoc-gen-go-grpc ## Build all tools
 
