@@ -238,6 +238,7 @@ func (f *Frontier) Adopt(member string, held []*schedulerv1.HeldLease) {
 func (f *Frontier) MemberGone(member string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	delete(f.ready, member)
 	n := 0
 	for _, l := range f.leases {
 		if l.member == member {

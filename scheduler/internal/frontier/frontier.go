@@ -237,11 +237,6 @@ func (f *Frontier) SetMembers(epoch uint64, ids []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.members = shard.New(epoch, ids)
-	for id := range f.ready {
-		if f.members.Index(id) < 0 {
-			delete(f.ready, id)
-		}
-	}
 	for _, j := range f.order {
 		j.ready = make([]readyList, max(1, f.members.Len()))
 	}
@@ -255,7 +250,9 @@ func (f *Frontier) SetMembers(epoch uint64, ids []string) {
 	f.signalAll()
 }
 
-// Ready returns a channel that receives when Lease may return something.
+// Ready returns a channel that receives when Lease may return something. It is
+// the same for a member until MemberGone, whatever SetMembers tells before: a
+// downloader may ask for it before it is among the members.
 func (f *Frontier) Ready(member string) <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -288,3 +288,20 @@ func TestSmallCrawlEndsEmpty(t *testing.T) {
 	}
 	r.audit()
 }
+
+// A downloader that asks for its channel before it is among the members is
+// told of work on that channel, also when a change of the members that is older
+// than it comes in between.
+func TestReadyOutlivesOlderMembers(t *testing.T) {
+	r := newRig(t, store.NewMemory())
+	ready := r.f.Ready("late")
+	r.f.SetMembers(7, nil)
+	r.f.SetMembers(8, []string{"late"})
+	r.job("j", testSpec(), "http://a.test/")
+	r.f.signalAll()
+	select {
+	case <-ready:
+	default:
+		t.Error("the downloader was not told")
+	}
+}
