@@ -97,6 +97,7 @@ type grammar struct {
 	Why        whyCmd        `cmd:"" help:"What happened to a URL, and what will."`
 	Audit      auditCmd      `cmd:"" help:"Recompute a crawl's invariants from what is on disk."`
 	Warc       warcCmd       `cmd:"" help:"WARC files: verify."`
+	Fetch      fetchCmd      `cmd:"" help:"Fetch one URL and say all about it: status, timings, address, TLS, headers, charset."`
 	Robots     robotsCmd     `cmd:"" help:"Which line of a robots.txt decides for a path."`
 	Doctor     doctorCmd     `cmd:"" help:"What this machine lacks for crawling."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
