@@ -371,6 +371,22 @@ func TestDirectives(t *testing.T) {
 	}
 }
 
+// A store that keeps nothing of a page says so, as does one that is asked for a
+// page whose path no file system takes.
+func TestFilesKeepPagesAlone(t *testing.T) {
+	r := start(t, &jobv1.Spec{Storage: &jobv1.Storage{Stores: []string{"warc", "files"}}})
+	done(t, r.send(t, lease("http://a.test/gone"), 404, "HTTP/1.1 404 Gone\r\nContent-Type: text/html\r\n\r\n", []byte("gone")))
+	o, _ := r.last(t)
+	if len(o.GetStored()) != 1 || o.GetSkippedBy() != "nothing to store in files" {
+		t.Errorf("stored %v, skipped by %q", o.GetStored(), o.GetSkippedBy())
+	}
+	done(t, r.send(t, lease("http://a.test/"+strings.Repeat("d/", 4000)), 200, htmlHead, []byte("deep")))
+	o, _ = r.last(t)
+	if len(o.GetStored()) != 2 || o.GetSkippedBy() != "" {
+		t.Errorf("stored %v, skipped by %q", o.GetStored(), o.GetSkippedBy())
+	}
+}
+
 func TestLargePageSpools(t *testing.T) {
 	r := start(t, &jobv1.Spec{Storage: &jobv1.Storage{Stores: []string{"warc", "files"}}})
 	var want strings.Builder

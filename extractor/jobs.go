@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"lycosa.dev/extractor/internal/links"
@@ -125,6 +126,7 @@ func storeHandler(spec *jobv1.Spec, stores *jobStores) pipeline.Handler {
 			p.SkippedBy = "noarchive"
 			return nil
 		}
+		var without []string
 		for _, s := range stores.stores {
 			rec, err := s.Put(ctx, p)
 			if err != nil {
@@ -132,10 +134,15 @@ func storeHandler(spec *jobv1.Spec, stores *jobStores) pipeline.Handler {
 			}
 			if rec != nil {
 				p.Stored = append(p.Stored, rec)
+			} else {
+				without = append(without, s.Name())
 			}
 		}
-		if len(p.Stored) == 0 {
+		switch {
+		case len(p.Stored) == 0:
 			p.SkippedBy = "nothing to store"
+		case len(without) > 0:
+			p.SkippedBy = "nothing to store in " + strings.Join(without, ", ")
 		}
 		return nil
 	})

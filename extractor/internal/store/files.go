@@ -19,6 +19,10 @@ import (
 // and told apart by their digest.
 const maxName = 200
 
+// maxPath is the longest path of a file below the store's folder: what systems
+// take for a whole path (4096 bytes), and room for the folder itself.
+const maxPath = 3000
+
 // Files keeps the decoded body of each page as a file, host by host. Only
 // responses with status 200 are kept: a file has no place for another.
 type Files struct{ dir string }
@@ -96,7 +100,8 @@ func (s *Files) write(path string, p *page.Page) (size int64, err error) {
 // follows behind an "@" and port and odd bytes are escaped with "%", so that a
 // name says nothing to a shell or to another system and never leaves the
 // folder. A segment that others are below of gets its own name by a trailing
-// "%": files "a%" are pages whose URL is also a folder's.
+// "%": files "a%" are pages whose URL is also a folder's. What a path has beyond
+// maxPath becomes one name by its digest.
 func FileName(u weburl.URL) string {
 	parts := []string{escape(u.HostKey())}
 	segments := strings.Split(strings.TrimPrefix(u.Path(), "/"), "/")
@@ -123,7 +128,18 @@ func FileName(u weburl.URL) string {
 		}
 		parts = append(parts, shorten(name))
 	}
-	return filepath.Join(parts...)
+	return filepath.Join(shortenPath(parts)...)
+}
+
+// shortenPath puts one name for all parts that make a path too long.
+func shortenPath(parts []string) []string {
+	length := 0
+	for i, part := range parts {
+		if length += len(part) + 1; length > maxPath {
+			return append(parts[:i:i], "%~"+digest(strings.Join(parts[i:], "/")))
+		}
+	}
+	return parts
 }
 
 func escape(s string) string {
@@ -151,6 +167,10 @@ func shorten(name string) string {
 	if len(name) <= maxName {
 		return name
 	}
-	sum := md5.Sum([]byte(name))
-	return name[:maxName-34] + "%~" + hex.EncodeToString(sum[:])
+	return name[:maxName-34] + "%~" + digest(name)
+}
+
+func digest(s string) string {
+	sum := md5.Sum([]byte(s))
+	return hex.EncodeToString(sum[:])
 }

@@ -34,6 +34,21 @@ func TestFileName(t *testing.T) {
 	}
 }
 
+func TestFileNameOfALongPath(t *testing.T) {
+	long := func(path string) string {
+		u, err := weburl.ParseCanonical("http://a.test/" + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return store.FileName(u)
+	}
+	deep := strings.Repeat("d/", 3900)
+	a, b := long(deep+"a"), long(deep+"b")
+	if len(a) > 3100 || a == b || !strings.HasPrefix(a, filepath.Join("a.test", "d", "d")) {
+		t.Errorf("%d and %d bytes, equal: %v", len(a), len(b), a == b)
+	}
+}
+
 // Two pages never share a file, no file is another's folder, and none leaves
 // the folder of the store.
 func TestFileNamesAreApart(t *testing.T) {
