@@ -92,6 +92,125 @@ func (ScopeKind) EnumDescriptor() ([]byte, []int) {
 	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{0}
 }
 
+// OrderStrategy says in which order the URLs of a host come.
+type OrderStrategy int32
+
+const (
+	// Not set: ORDER_STRATEGY_PRIORITY.
+	OrderStrategy_ORDER_STRATEGY_UNSPECIFIED OrderStrategy = 0
+	// By the priority of each URL, then first seen, first fetched.
+	OrderStrategy_ORDER_STRATEGY_PRIORITY OrderStrategy = 1
+	// The least depth first, then by priority, then first seen.
+	OrderStrategy_ORDER_STRATEGY_BREADTH_FIRST OrderStrategy = 2
+	// What was seen last comes first.
+	OrderStrategy_ORDER_STRATEGY_DEPTH_FIRST OrderStrategy = 3
+)
+
+// Enum value maps for OrderStrategy.
+var (
+	OrderStrategy_name = map[int32]string{
+		0: "ORDER_STRATEGY_UNSPECIFIED",
+		1: "ORDER_STRATEGY_PRIORITY",
+		2: "ORDER_STRATEGY_BREADTH_FIRST",
+		3: "ORDER_STRATEGY_DEPTH_FIRST",
+	}
+	OrderStrategy_value = map[string]int32{
+		"ORDER_STRATEGY_UNSPECIFIED":   0,
+		"ORDER_STRATEGY_PRIORITY":      1,
+		"ORDER_STRATEGY_BREADTH_FIRST": 2,
+		"ORDER_STRATEGY_DEPTH_FIRST":   3,
+	}
+)
+
+func (x OrderStrategy) Enum() *OrderStrategy {
+	p := new(OrderStrategy)
+	*p = x
+	return p
+}
+
+func (x OrderStrategy) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (OrderStrategy) Descriptor() protoreflect.EnumDescriptor {
+	return file_lycosa_job_v1_job_proto_enumTypes[1].Descriptor()
+}
+
+func (OrderStrategy) Type() protoreflect.EnumType {
+	return &file_lycosa_job_v1_job_proto_enumTypes[1]
+}
+
+func (x OrderStrategy) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use OrderStrategy.Descriptor instead.
+func (OrderStrategy) EnumDescriptor() ([]byte, []int) {
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{1}
+}
+
+// RecrawlPolicy says when a page is fetched again.
+type RecrawlPolicy int32
+
+const (
+	// Not set: RECRAWL_POLICY_NEVER.
+	RecrawlPolicy_RECRAWL_POLICY_UNSPECIFIED RecrawlPolicy = 0
+	// Once a round; the job ends when its frontier is empty.
+	RecrawlPolicy_RECRAWL_POLICY_NEVER RecrawlPolicy = 1
+	// At a fixed interval.
+	RecrawlPolicy_RECRAWL_POLICY_FIXED RecrawlPolicy = 2
+	// At an interval that shrinks when the page has changed and grows when it
+	// has not.
+	RecrawlPolicy_RECRAWL_POLICY_ADAPTIVE RecrawlPolicy = 3
+	// When a sitemap lists it with a later lastmod than the last fetch.
+	RecrawlPolicy_RECRAWL_POLICY_SITEMAP RecrawlPolicy = 4
+)
+
+// Enum value maps for RecrawlPolicy.
+var (
+	RecrawlPolicy_name = map[int32]string{
+		0: "RECRAWL_POLICY_UNSPECIFIED",
+		1: "RECRAWL_POLICY_NEVER",
+		2: "RECRAWL_POLICY_FIXED",
+		3: "RECRAWL_POLICY_ADAPTIVE",
+		4: "RECRAWL_POLICY_SITEMAP",
+	}
+	RecrawlPolicy_value = map[string]int32{
+		"RECRAWL_POLICY_UNSPECIFIED": 0,
+		"RECRAWL_POLICY_NEVER":       1,
+		"RECRAWL_POLICY_FIXED":       2,
+		"RECRAWL_POLICY_ADAPTIVE":    3,
+		"RECRAWL_POLICY_SITEMAP":     4,
+	}
+)
+
+func (x RecrawlPolicy) Enum() *RecrawlPolicy {
+	p := new(RecrawlPolicy)
+	*p = x
+	return p
+}
+
+func (x RecrawlPolicy) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (RecrawlPolicy) Descriptor() protoreflect.EnumDescriptor {
+	return file_lycosa_job_v1_job_proto_enumTypes[2].Descriptor()
+}
+
+func (RecrawlPolicy) Type() protoreflect.EnumType {
+	return &file_lycosa_job_v1_job_proto_enumTypes[2]
+}
+
+func (x RecrawlPolicy) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use RecrawlPolicy.Descriptor instead.
+func (RecrawlPolicy) EnumDescriptor() ([]byte, []int) {
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{2}
+}
+
 // RobotsPolicy says whether robots.txt is obeyed.
 type RobotsPolicy int32
 
@@ -129,11 +248,11 @@ func (x RobotsPolicy) String() string {
 }
 
 func (RobotsPolicy) Descriptor() protoreflect.EnumDescriptor {
-	return file_lycosa_job_v1_job_proto_enumTypes[1].Descriptor()
+	return file_lycosa_job_v1_job_proto_enumTypes[3].Descriptor()
 }
 
 func (RobotsPolicy) Type() protoreflect.EnumType {
-	return &file_lycosa_job_v1_job_proto_enumTypes[1]
+	return &file_lycosa_job_v1_job_proto_enumTypes[3]
 }
 
 func (x RobotsPolicy) Number() protoreflect.EnumNumber {
@@ -142,7 +261,76 @@ func (x RobotsPolicy) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use RobotsPolicy.Descriptor instead.
 func (RobotsPolicy) EnumDescriptor() ([]byte, []int) {
-	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{1}
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{3}
+}
+
+// FailureClass is a kind of failure.
+type FailureClass int32
+
+const (
+	// Not set: invalid.
+	FailureClass_FAILURE_CLASS_UNSPECIFIED FailureClass = 0
+	// The name has no usable address.
+	FailureClass_FAILURE_CLASS_DNS FailureClass = 1
+	// No TCP connection.
+	FailureClass_FAILURE_CLASS_CONNECT FailureClass = 2
+	// No TLS session.
+	FailureClass_FAILURE_CLASS_TLS FailureClass = 3
+	// A time limit passed.
+	FailureClass_FAILURE_CLASS_TIMEOUT FailureClass = 4
+	// Status 429 or 5xx.
+	FailureClass_FAILURE_CLASS_HTTP FailureClass = 5
+	// No HTTP, or a response that was refused for its content.
+	FailureClass_FAILURE_CLASS_CONTENT FailureClass = 6
+)
+
+// Enum value maps for FailureClass.
+var (
+	FailureClass_name = map[int32]string{
+		0: "FAILURE_CLASS_UNSPECIFIED",
+		1: "FAILURE_CLASS_DNS",
+		2: "FAILURE_CLASS_CONNECT",
+		3: "FAILURE_CLASS_TLS",
+		4: "FAILURE_CLASS_TIMEOUT",
+		5: "FAILURE_CLASS_HTTP",
+		6: "FAILURE_CLASS_CONTENT",
+	}
+	FailureClass_value = map[string]int32{
+		"FAILURE_CLASS_UNSPECIFIED": 0,
+		"FAILURE_CLASS_DNS":         1,
+		"FAILURE_CLASS_CONNECT":     2,
+		"FAILURE_CLASS_TLS":         3,
+		"FAILURE_CLASS_TIMEOUT":     4,
+		"FAILURE_CLASS_HTTP":        5,
+		"FAILURE_CLASS_CONTENT":     6,
+	}
+)
+
+func (x FailureClass) Enum() *FailureClass {
+	p := new(FailureClass)
+	*p = x
+	return p
+}
+
+func (x FailureClass) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (FailureClass) Descriptor() protoreflect.EnumDescriptor {
+	return file_lycosa_job_v1_job_proto_enumTypes[4].Descriptor()
+}
+
+func (FailureClass) Type() protoreflect.EnumType {
+	return &file_lycosa_job_v1_job_proto_enumTypes[4]
+}
+
+func (x FailureClass) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use FailureClass.Descriptor instead.
+func (FailureClass) EnumDescriptor() ([]byte, []int) {
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{4}
 }
 
 // Spec describes one crawl. Unset fields have the defaults that each comment
@@ -171,7 +359,13 @@ type Spec struct {
 	// Handlers that each page passes, in order. Default: links, store.
 	Pipeline []*Handler `protobuf:"bytes,10,rep,name=pipeline,proto3" json:"pipeline,omitempty"`
 	// Where pages are kept.
-	Storage       *Storage `protobuf:"bytes,11,opt,name=storage,proto3" json:"storage,omitempty"`
+	Storage *Storage `protobuf:"bytes,11,opt,name=storage,proto3" json:"storage,omitempty"`
+	// In which order URLs and hosts come.
+	Order *Order `protobuf:"bytes,13,opt,name=order,proto3" json:"order,omitempty"`
+	// Whether and when pages are fetched again.
+	Recrawl *Recrawl `protobuf:"bytes,14,opt,name=recrawl,proto3" json:"recrawl,omitempty"`
+	// What keeps the crawl out of endless sites.
+	Traps         *Traps `protobuf:"bytes,15,opt,name=traps,proto3" json:"traps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -279,6 +473,27 @@ func (x *Spec) GetPipeline() []*Handler {
 func (x *Spec) GetStorage() *Storage {
 	if x != nil {
 		return x.Storage
+	}
+	return nil
+}
+
+func (x *Spec) GetOrder() *Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+func (x *Spec) GetRecrawl() *Recrawl {
+	if x != nil {
+		return x.Recrawl
+	}
+	return nil
+}
+
+func (x *Spec) GetTraps() *Traps {
+	if x != nil {
+		return x.Traps
 	}
 	return nil
 }
@@ -451,9 +666,19 @@ type Limits struct {
 	// Leases out at a time. Default: 128.
 	Concurrency uint32 `protobuf:"varint,7,opt,name=concurrency,proto3" json:"concurrency,omitempty"`
 	// How long what is in flight may take when the job ends. Default: 30s.
-	DrainTimeout  *durationpb.Duration `protobuf:"bytes,8,opt,name=drain_timeout,json=drainTimeout,proto3" json:"drain_timeout,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	DrainTimeout *durationpb.Duration `protobuf:"bytes,8,opt,name=drain_timeout,json=drainTimeout,proto3" json:"drain_timeout,omitempty"`
+	// Pages of one host key; its queue is retired at the limit, and comes back
+	// when the limit is raised.
+	MaxHostPages uint64 `protobuf:"varint,9,opt,name=max_host_pages,json=maxHostPages,proto3" json:"max_host_pages,omitempty"`
+	// Bytes received from one host key; as max_host_pages.
+	MaxHostBytes int64 `protobuf:"varint,10,opt,name=max_host_bytes,json=maxHostBytes,proto3" json:"max_host_bytes,omitempty"`
+	// Pages of all hosts of one registrable domain; as max_host_pages.
+	MaxDomainPages uint64 `protobuf:"varint,11,opt,name=max_domain_pages,json=maxDomainPages,proto3" json:"max_domain_pages,omitempty"`
+	// Bytes received from all hosts of one registrable domain; as
+	// max_host_pages.
+	MaxDomainBytes int64 `protobuf:"varint,12,opt,name=max_domain_bytes,json=maxDomainBytes,proto3" json:"max_domain_bytes,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Limits) Reset() {
@@ -542,6 +767,335 @@ func (x *Limits) GetDrainTimeout() *durationpb.Duration {
 	return nil
 }
 
+func (x *Limits) GetMaxHostPages() uint64 {
+	if x != nil {
+		return x.MaxHostPages
+	}
+	return 0
+}
+
+func (x *Limits) GetMaxHostBytes() int64 {
+	if x != nil {
+		return x.MaxHostBytes
+	}
+	return 0
+}
+
+func (x *Limits) GetMaxDomainPages() uint64 {
+	if x != nil {
+		return x.MaxDomainPages
+	}
+	return 0
+}
+
+func (x *Limits) GetMaxDomainBytes() int64 {
+	if x != nil {
+		return x.MaxDomainBytes
+	}
+	return 0
+}
+
+// Order says in which order URLs and hosts come.
+type Order struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Order in the queue of a host. Default: priority.
+	Strategy OrderStrategy `protobuf:"varint,1,opt,name=strategy,proto3,enum=lycosa.job.v1.OrderStrategy" json:"strategy,omitempty"`
+	// Precedence of hosts; the first rule that matches counts, others have
+	// precedence 1.
+	Precedence    []*Precedence `protobuf:"bytes,2,rep,name=precedence,proto3" json:"precedence,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Order) Reset() {
+	*x = Order{}
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Order) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Order) ProtoMessage() {}
+
+func (x *Order) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Order.ProtoReflect.Descriptor instead.
+func (*Order) Descriptor() ([]byte, []int) {
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Order) GetStrategy() OrderStrategy {
+	if x != nil {
+		return x.Strategy
+	}
+	return OrderStrategy_ORDER_STRATEGY_UNSPECIFIED
+}
+
+func (x *Order) GetPrecedence() []*Precedence {
+	if x != nil {
+		return x.Precedence
+	}
+	return nil
+}
+
+// Precedence lets some hosts go before others. Of four hosts that are ready,
+// three of a lower number are served for one of the next, so that none starves.
+type Precedence struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Hosts ("example.org"), host keys ("example.org:8080"), "*.example.org" for
+	// all below it, or "*".
+	Hosts []string `protobuf:"bytes,1,rep,name=hosts,proto3" json:"hosts,omitempty"`
+	// 0 (first) to 3 (last).
+	Precedence    uint32 `protobuf:"varint,2,opt,name=precedence,proto3" json:"precedence,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Precedence) Reset() {
+	*x = Precedence{}
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Precedence) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Precedence) ProtoMessage() {}
+
+func (x *Precedence) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Precedence.ProtoReflect.Descriptor instead.
+func (*Precedence) Descriptor() ([]byte, []int) {
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Precedence) GetHosts() []string {
+	if x != nil {
+		return x.Hosts
+	}
+	return nil
+}
+
+func (x *Precedence) GetPrecedence() uint32 {
+	if x != nil {
+		return x.Precedence
+	}
+	return 0
+}
+
+// Recrawl says whether and when pages are fetched again. With a policy other
+// than never the job does not end for want of URLs. Requests are conditional
+// where the last fetch gave validators.
+type Recrawl struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Default: never.
+	Policy RecrawlPolicy `protobuf:"varint,1,opt,name=policy,proto3,enum=lycosa.job.v1.RecrawlPolicy" json:"policy,omitempty"`
+	// The interval, and adaptive's first one. Default: 24h.
+	Interval *durationpb.Duration `protobuf:"bytes,2,opt,name=interval,proto3" json:"interval,omitempty"`
+	// Adaptive's shortest. Default: 1h.
+	MinInterval *durationpb.Duration `protobuf:"bytes,3,opt,name=min_interval,json=minInterval,proto3" json:"min_interval,omitempty"`
+	// Adaptive's longest. Default: 30 days (720h).
+	MaxInterval *durationpb.Duration `protobuf:"bytes,4,opt,name=max_interval,json=maxInterval,proto3" json:"max_interval,omitempty"`
+	// By which an unchanged page's interval is multiplied, and a changed one's
+	// divided. Default: 2.
+	Factor        *float64 `protobuf:"fixed64,5,opt,name=factor,proto3,oneof" json:"factor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Recrawl) Reset() {
+	*x = Recrawl{}
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Recrawl) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Recrawl) ProtoMessage() {}
+
+func (x *Recrawl) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Recrawl.ProtoReflect.Descriptor instead.
+func (*Recrawl) Descriptor() ([]byte, []int) {
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Recrawl) GetPolicy() RecrawlPolicy {
+	if x != nil {
+		return x.Policy
+	}
+	return RecrawlPolicy_RECRAWL_POLICY_UNSPECIFIED
+}
+
+func (x *Recrawl) GetInterval() *durationpb.Duration {
+	if x != nil {
+		return x.Interval
+	}
+	return nil
+}
+
+func (x *Recrawl) GetMinInterval() *durationpb.Duration {
+	if x != nil {
+		return x.MinInterval
+	}
+	return nil
+}
+
+func (x *Recrawl) GetMaxInterval() *durationpb.Duration {
+	if x != nil {
+		return x.MaxInterval
+	}
+	return nil
+}
+
+func (x *Recrawl) GetFactor() float64 {
+	if x != nil && x.Factor != nil {
+		return *x.Factor
+	}
+	return 0
+}
+
+// Traps keep the crawl out of sites without end. A URL that a rule keeps out is
+// excluded with the rule's name. 0 turns a rule off.
+type Traps struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Off altogether. Default: false.
+	Off bool `protobuf:"varint,1,opt,name=off,proto3" json:"off,omitempty"`
+	// Times that a path may hold one segment in a row, or one group of segments
+	// again and again. Default: 3.
+	MaxRepeats *uint32 `protobuf:"varint,2,opt,name=max_repeats,json=maxRepeats,proto3,oneof" json:"max_repeats,omitempty"`
+	// Segments of a path. Default: 30.
+	MaxPathSegments *uint32 `protobuf:"varint,3,opt,name=max_path_segments,json=maxPathSegments,proto3,oneof" json:"max_path_segments,omitempty"`
+	// Parameters of a query. Default: 24.
+	MaxQueryParameters *uint32 `protobuf:"varint,4,opt,name=max_query_parameters,json=maxQueryParameters,proto3,oneof" json:"max_query_parameters,omitempty"`
+	// Queries of one path, for each host. Default: 20000.
+	MaxQueriesOfPath *uint32 `protobuf:"varint,5,opt,name=max_queries_of_path,json=maxQueriesOfPath,proto3,oneof" json:"max_queries_of_path,omitempty"`
+	// Years from now, before and after, of dates in paths and queries. Default:
+	// 30.
+	CalendarYears *uint32 `protobuf:"varint,6,opt,name=calendar_years,json=calendarYears,proto3,oneof" json:"calendar_years,omitempty"`
+	// Redirects in a row that lead from one to the next. Default: 20.
+	MaxRedirects  *uint32 `protobuf:"varint,7,opt,name=max_redirects,json=maxRedirects,proto3,oneof" json:"max_redirects,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Traps) Reset() {
+	*x = Traps{}
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Traps) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Traps) ProtoMessage() {}
+
+func (x *Traps) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Traps.ProtoReflect.Descriptor instead.
+func (*Traps) Descriptor() ([]byte, []int) {
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Traps) GetOff() bool {
+	if x != nil {
+		return x.Off
+	}
+	return false
+}
+
+func (x *Traps) GetMaxRepeats() uint32 {
+	if x != nil && x.MaxRepeats != nil {
+		return *x.MaxRepeats
+	}
+	return 0
+}
+
+func (x *Traps) GetMaxPathSegments() uint32 {
+	if x != nil && x.MaxPathSegments != nil {
+		return *x.MaxPathSegments
+	}
+	return 0
+}
+
+func (x *Traps) GetMaxQueryParameters() uint32 {
+	if x != nil && x.MaxQueryParameters != nil {
+		return *x.MaxQueryParameters
+	}
+	return 0
+}
+
+func (x *Traps) GetMaxQueriesOfPath() uint32 {
+	if x != nil && x.MaxQueriesOfPath != nil {
+		return *x.MaxQueriesOfPath
+	}
+	return 0
+}
+
+func (x *Traps) GetCalendarYears() uint32 {
+	if x != nil && x.CalendarYears != nil {
+		return *x.CalendarYears
+	}
+	return 0
+}
+
+func (x *Traps) GetMaxRedirects() uint32 {
+	if x != nil && x.MaxRedirects != nil {
+		return *x.MaxRedirects
+	}
+	return 0
+}
+
 // Politeness says how gently hosts are treated (design section 8).
 type Politeness struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -570,14 +1124,28 @@ type Politeness struct {
 	// Default: 3.
 	MaxTries uint32 `protobuf:"varint,10,opt,name=max_tries,json=maxTries,proto3" json:"max_tries,omitempty"`
 	// First wait after a failure of a host; doubles up to a day. Default: 60s.
-	BackOff       *durationpb.Duration `protobuf:"bytes,11,opt,name=back_off,json=backOff,proto3" json:"back_off,omitempty"`
+	BackOff *durationpb.Duration `protobuf:"bytes,11,opt,name=back_off,json=backOff,proto3" json:"back_off,omitempty"`
+	// Further limits of a host, beside the delays above. Default: none.
+	HostLimit *ClockLimit `protobuf:"bytes,12,opt,name=host_limit,json=hostLimit,proto3" json:"host_limit,omitempty"`
+	// Further limits of an address. Default: none.
+	AddressLimit *ClockLimit `protobuf:"bytes,13,opt,name=address_limit,json=addressLimit,proto3" json:"address_limit,omitempty"`
+	// Limits of a registrable domain, over all its hosts. Default: none.
+	DomainLimit *ClockLimit `protobuf:"bytes,14,opt,name=domain_limit,json=domainLimit,proto3" json:"domain_limit,omitempty"`
+	// Limits of the job as a whole, beside limits.concurrency. Default: none.
+	JobLimit *ClockLimit `protobuf:"bytes,15,opt,name=job_limit,json=jobLimit,proto3" json:"job_limit,omitempty"`
+	// Named groups of hosts and networks that share a clock: the many names of
+	// one operator. Default: none.
+	Groups []*ClockGroup `protobuf:"bytes,16,rep,name=groups,proto3" json:"groups,omitempty"`
+	// Waits and tries by the class of a failure. Default: back_off and max_tries
+	// for all.
+	Failures      []*FailureRule `protobuf:"bytes,17,rep,name=failures,proto3" json:"failures,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Politeness) Reset() {
 	*x = Politeness{}
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[4]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -589,7 +1157,7 @@ func (x *Politeness) String() string {
 func (*Politeness) ProtoMessage() {}
 
 func (x *Politeness) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[4]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -602,7 +1170,7 @@ func (x *Politeness) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Politeness.ProtoReflect.Descriptor instead.
 func (*Politeness) Descriptor() ([]byte, []int) {
-	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{4}
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Politeness) GetMinDelay() *durationpb.Duration {
@@ -682,6 +1250,268 @@ func (x *Politeness) GetBackOff() *durationpb.Duration {
 	return nil
 }
 
+func (x *Politeness) GetHostLimit() *ClockLimit {
+	if x != nil {
+		return x.HostLimit
+	}
+	return nil
+}
+
+func (x *Politeness) GetAddressLimit() *ClockLimit {
+	if x != nil {
+		return x.AddressLimit
+	}
+	return nil
+}
+
+func (x *Politeness) GetDomainLimit() *ClockLimit {
+	if x != nil {
+		return x.DomainLimit
+	}
+	return nil
+}
+
+func (x *Politeness) GetJobLimit() *ClockLimit {
+	if x != nil {
+		return x.JobLimit
+	}
+	return nil
+}
+
+func (x *Politeness) GetGroups() []*ClockGroup {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *Politeness) GetFailures() []*FailureRule {
+	if x != nil {
+		return x.Failures
+	}
+	return nil
+}
+
+// ClockLimit says what one clock allows. Limits nest: a fetch needs a place
+// under every clock that it is under, so that the tightest counts. Clocks are
+// the deployment's: jobs that fetch from one host share them. 0 or unset: no
+// limit of that kind.
+type ClockLimit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Wait between two fetches, from the end of the first.
+	MinDelay *durationpb.Duration `protobuf:"bytes,1,opt,name=min_delay,json=minDelay,proto3" json:"min_delay,omitempty"`
+	// Fetches at a time. Default: 1 where min_delay is set, else no limit.
+	Concurrency uint32 `protobuf:"varint,2,opt,name=concurrency,proto3" json:"concurrency,omitempty"`
+	// Bytes received a second, on average: after a fetch the clock waits until
+	// its bytes are paid for. Fetches that are out at a time may exceed it
+	// together by what they receive.
+	RateBytes int64 `protobuf:"varint,3,opt,name=rate_bytes,json=rateBytes,proto3" json:"rate_bytes,omitempty"`
+	// Pages (outcomes with an HTTP status, robots.txt apart) begun in one day
+	// of the deployment, from midnight UTC.
+	PagesPerDay   uint64 `protobuf:"varint,4,opt,name=pages_per_day,json=pagesPerDay,proto3" json:"pages_per_day,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClockLimit) Reset() {
+	*x = ClockLimit{}
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClockLimit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClockLimit) ProtoMessage() {}
+
+func (x *ClockLimit) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClockLimit.ProtoReflect.Descriptor instead.
+func (*ClockLimit) Descriptor() ([]byte, []int) {
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ClockLimit) GetMinDelay() *durationpb.Duration {
+	if x != nil {
+		return x.MinDelay
+	}
+	return nil
+}
+
+func (x *ClockLimit) GetConcurrency() uint32 {
+	if x != nil {
+		return x.Concurrency
+	}
+	return 0
+}
+
+func (x *ClockLimit) GetRateBytes() int64 {
+	if x != nil {
+		return x.RateBytes
+	}
+	return 0
+}
+
+func (x *ClockLimit) GetPagesPerDay() uint64 {
+	if x != nil {
+		return x.PagesPerDay
+	}
+	return 0
+}
+
+// ClockGroup is a named clock.
+type ClockGroup struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name, the same in all jobs that share the clock: letters, digits, "-",
+	// "_".
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Hosts ("example.org"), host keys ("example.org:8080") or "*.example.org"
+	// for all below it.
+	Hosts []string `protobuf:"bytes,2,rep,name=hosts,proto3" json:"hosts,omitempty"`
+	// CIDRs or addresses; a host belongs to the group if one of its addresses
+	// does.
+	Nets []string `protobuf:"bytes,3,rep,name=nets,proto3" json:"nets,omitempty"`
+	// What it allows.
+	Limit         *ClockLimit `protobuf:"bytes,4,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClockGroup) Reset() {
+	*x = ClockGroup{}
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClockGroup) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClockGroup) ProtoMessage() {}
+
+func (x *ClockGroup) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClockGroup.ProtoReflect.Descriptor instead.
+func (*ClockGroup) Descriptor() ([]byte, []int) {
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ClockGroup) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ClockGroup) GetHosts() []string {
+	if x != nil {
+		return x.Hosts
+	}
+	return nil
+}
+
+func (x *ClockGroup) GetNets() []string {
+	if x != nil {
+		return x.Nets
+	}
+	return nil
+}
+
+func (x *ClockGroup) GetLimit() *ClockLimit {
+	if x != nil {
+		return x.Limit
+	}
+	return nil
+}
+
+// FailureRule says how failures of one class are waited for and tried again.
+type FailureRule struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The class; each at most once.
+	Class FailureClass `protobuf:"varint,1,opt,name=class,proto3,enum=lycosa.job.v1.FailureClass" json:"class,omitempty"`
+	// First wait of the host; doubles up to a day. Default: back_off; for
+	// content: none, the host has answered.
+	Wait *durationpb.Duration `protobuf:"bytes,2,opt,name=wait,proto3" json:"wait,omitempty"`
+	// Tries of a URL. Default: max_tries; for content: 1.
+	MaxTries      uint32 `protobuf:"varint,3,opt,name=max_tries,json=maxTries,proto3" json:"max_tries,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FailureRule) Reset() {
+	*x = FailureRule{}
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FailureRule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FailureRule) ProtoMessage() {}
+
+func (x *FailureRule) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FailureRule.ProtoReflect.Descriptor instead.
+func (*FailureRule) Descriptor() ([]byte, []int) {
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *FailureRule) GetClass() FailureClass {
+	if x != nil {
+		return x.Class
+	}
+	return FailureClass_FAILURE_CLASS_UNSPECIFIED
+}
+
+func (x *FailureRule) GetWait() *durationpb.Duration {
+	if x != nil {
+		return x.Wait
+	}
+	return nil
+}
+
+func (x *FailureRule) GetMaxTries() uint32 {
+	if x != nil {
+		return x.MaxTries
+	}
+	return 0
+}
+
 // Fetch says how a fetch is made.
 type Fetch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -747,7 +1577,7 @@ type Fetch struct {
 
 func (x *Fetch) Reset() {
 	*x = Fetch{}
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[5]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -759,7 +1589,7 @@ func (x *Fetch) String() string {
 func (*Fetch) ProtoMessage() {}
 
 func (x *Fetch) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[5]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -772,7 +1602,7 @@ func (x *Fetch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fetch.ProtoReflect.Descriptor instead.
 func (*Fetch) Descriptor() ([]byte, []int) {
-	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{5}
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Fetch) GetAllowNet() []string {
@@ -957,7 +1787,7 @@ type HostHeaders struct {
 
 func (x *HostHeaders) Reset() {
 	*x = HostHeaders{}
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[6]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -969,7 +1799,7 @@ func (x *HostHeaders) String() string {
 func (*HostHeaders) ProtoMessage() {}
 
 func (x *HostHeaders) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[6]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -982,7 +1812,7 @@ func (x *HostHeaders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostHeaders.ProtoReflect.Descriptor instead.
 func (*HostHeaders) Descriptor() ([]byte, []int) {
-	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{6}
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *HostHeaders) GetHost() string {
@@ -1019,7 +1849,7 @@ type Credential struct {
 
 func (x *Credential) Reset() {
 	*x = Credential{}
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[7]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1031,7 +1861,7 @@ func (x *Credential) String() string {
 func (*Credential) ProtoMessage() {}
 
 func (x *Credential) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[7]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1044,7 +1874,7 @@ func (x *Credential) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credential.ProtoReflect.Descriptor instead.
 func (*Credential) Descriptor() ([]byte, []int) {
-	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{7}
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Credential) GetHost() string {
@@ -1097,7 +1927,7 @@ type ProxyRule struct {
 
 func (x *ProxyRule) Reset() {
 	*x = ProxyRule{}
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[8]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1109,7 +1939,7 @@ func (x *ProxyRule) String() string {
 func (*ProxyRule) ProtoMessage() {}
 
 func (x *ProxyRule) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[8]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1122,7 +1952,7 @@ func (x *ProxyRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProxyRule.ProtoReflect.Descriptor instead.
 func (*ProxyRule) Descriptor() ([]byte, []int) {
-	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{8}
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ProxyRule) GetHost() string {
@@ -1182,7 +2012,7 @@ type Links struct {
 
 func (x *Links) Reset() {
 	*x = Links{}
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[9]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1194,7 +2024,7 @@ func (x *Links) String() string {
 func (*Links) ProtoMessage() {}
 
 func (x *Links) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[9]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1207,7 +2037,7 @@ func (x *Links) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Links.ProtoReflect.Descriptor instead.
 func (*Links) Descriptor() ([]byte, []int) {
-	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{9}
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Links) GetNavigation() bool {
@@ -1283,7 +2113,7 @@ type UrlRules struct {
 
 func (x *UrlRules) Reset() {
 	*x = UrlRules{}
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[10]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1295,7 +2125,7 @@ func (x *UrlRules) String() string {
 func (*UrlRules) ProtoMessage() {}
 
 func (x *UrlRules) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[10]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1308,7 +2138,7 @@ func (x *UrlRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UrlRules.ProtoReflect.Descriptor instead.
 func (*UrlRules) Descriptor() ([]byte, []int) {
-	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{10}
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *UrlRules) GetStripSessionIds() bool {
@@ -1413,7 +2243,7 @@ type Handler struct {
 
 func (x *Handler) Reset() {
 	*x = Handler{}
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[11]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1425,7 +2255,7 @@ func (x *Handler) String() string {
 func (*Handler) ProtoMessage() {}
 
 func (x *Handler) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[11]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1438,7 +2268,7 @@ func (x *Handler) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Handler.ProtoReflect.Descriptor instead.
 func (*Handler) Descriptor() ([]byte, []int) {
-	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{11}
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Handler) GetHandler() string {
@@ -1502,7 +2332,7 @@ type Storage struct {
 
 func (x *Storage) Reset() {
 	*x = Storage{}
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[12]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1514,7 +2344,7 @@ func (x *Storage) String() string {
 func (*Storage) ProtoMessage() {}
 
 func (x *Storage) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[12]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1527,7 +2357,7 @@ func (x *Storage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Storage.ProtoReflect.Descriptor instead.
 func (*Storage) Descriptor() ([]byte, []int) {
-	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{12}
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Storage) GetStores() []string {
@@ -1569,7 +2399,7 @@ var File_lycosa_job_v1_job_proto protoreflect.FileDescriptor
 
 const file_lycosa_job_v1_job_proto_rawDesc = "" +
 	"\n" +
-	"\x17lycosa/job/v1/job.proto\x12\rlycosa.job.v1\x1a\x1egoogle/protobuf/duration.proto\"\xef\x03\n" +
+	"\x17lycosa/job/v1/job.proto\x12\rlycosa.job.v1\x1a\x1egoogle/protobuf/duration.proto\"\xf9\x04\n" +
 	"\x04Spec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05seeds\x18\x02 \x03(\tR\x05seeds\x123\n" +
@@ -1584,7 +2414,10 @@ const file_lycosa_job_v1_job_proto_rawDesc = "" +
 	"\turl_rules\x18\t \x01(\v2\x17.lycosa.job.v1.UrlRulesR\burlRules\x122\n" +
 	"\bpipeline\x18\n" +
 	" \x03(\v2\x16.lycosa.job.v1.HandlerR\bpipeline\x120\n" +
-	"\astorage\x18\v \x01(\v2\x16.lycosa.job.v1.StorageR\astorage\"f\n" +
+	"\astorage\x18\v \x01(\v2\x16.lycosa.job.v1.StorageR\astorage\x12*\n" +
+	"\x05order\x18\r \x01(\v2\x14.lycosa.job.v1.OrderR\x05order\x120\n" +
+	"\arecrawl\x18\x0e \x01(\v2\x16.lycosa.job.v1.RecrawlR\arecrawl\x12*\n" +
+	"\x05traps\x18\x0f \x01(\v2\x14.lycosa.job.v1.TrapsR\x05traps\"f\n" +
 	"\bIdentity\x12\x1d\n" +
 	"\n" +
 	"user_agent\x18\x01 \x01(\tR\tuserAgent\x12\x18\n" +
@@ -1596,7 +2429,7 @@ const file_lycosa_job_v1_job_proto_rawDesc = "" +
 	"\aexclude\x18\x03 \x03(\tR\aexclude\x12'\n" +
 	"\x0fpage_requisites\x18\x04 \x01(\bR\x0epageRequisites\x12*\n" +
 	"\x0eseed_redirects\x18\x05 \x01(\bH\x00R\rseedRedirects\x88\x01\x01B\x11\n" +
-	"\x0f_seed_redirects\"\xe9\x02\n" +
+	"\x0f_seed_redirects\"\x89\x04\n" +
 	"\x06Limits\x12\x1b\n" +
 	"\tmax_pages\x18\x01 \x01(\x04R\bmaxPages\x12&\n" +
 	"\x0fmax_total_bytes\x18\x02 \x01(\x03R\rmaxTotalBytes\x12<\n" +
@@ -1605,9 +2438,47 @@ const file_lycosa_job_v1_job_proto_rawDesc = "" +
 	"\x0emax_page_bytes\x18\x05 \x01(\x03R\fmaxPageBytes\x12$\n" +
 	"\x0emax_url_length\x18\x06 \x01(\rR\fmaxUrlLength\x12 \n" +
 	"\vconcurrency\x18\a \x01(\rR\vconcurrency\x12>\n" +
-	"\rdrain_timeout\x18\b \x01(\v2\x19.google.protobuf.DurationR\fdrainTimeoutB\f\n" +
+	"\rdrain_timeout\x18\b \x01(\v2\x19.google.protobuf.DurationR\fdrainTimeout\x12$\n" +
+	"\x0emax_host_pages\x18\t \x01(\x04R\fmaxHostPages\x12$\n" +
+	"\x0emax_host_bytes\x18\n" +
+	" \x01(\x03R\fmaxHostBytes\x12(\n" +
+	"\x10max_domain_pages\x18\v \x01(\x04R\x0emaxDomainPages\x12(\n" +
+	"\x10max_domain_bytes\x18\f \x01(\x03R\x0emaxDomainBytesB\f\n" +
 	"\n" +
-	"_max_depth\"\xa5\x04\n" +
+	"_max_depth\"|\n" +
+	"\x05Order\x128\n" +
+	"\bstrategy\x18\x01 \x01(\x0e2\x1c.lycosa.job.v1.OrderStrategyR\bstrategy\x129\n" +
+	"\n" +
+	"precedence\x18\x02 \x03(\v2\x19.lycosa.job.v1.PrecedenceR\n" +
+	"precedence\"B\n" +
+	"\n" +
+	"Precedence\x12\x14\n" +
+	"\x05hosts\x18\x01 \x03(\tR\x05hosts\x12\x1e\n" +
+	"\n" +
+	"precedence\x18\x02 \x01(\rR\n" +
+	"precedence\"\x9a\x02\n" +
+	"\aRecrawl\x124\n" +
+	"\x06policy\x18\x01 \x01(\x0e2\x1c.lycosa.job.v1.RecrawlPolicyR\x06policy\x125\n" +
+	"\binterval\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\binterval\x12<\n" +
+	"\fmin_interval\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\vminInterval\x12<\n" +
+	"\fmax_interval\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\vmaxInterval\x12\x1b\n" +
+	"\x06factor\x18\x05 \x01(\x01H\x00R\x06factor\x88\x01\x01B\t\n" +
+	"\a_factor\"\xad\x03\n" +
+	"\x05Traps\x12\x10\n" +
+	"\x03off\x18\x01 \x01(\bR\x03off\x12$\n" +
+	"\vmax_repeats\x18\x02 \x01(\rH\x00R\n" +
+	"maxRepeats\x88\x01\x01\x12/\n" +
+	"\x11max_path_segments\x18\x03 \x01(\rH\x01R\x0fmaxPathSegments\x88\x01\x01\x125\n" +
+	"\x14max_query_parameters\x18\x04 \x01(\rH\x02R\x12maxQueryParameters\x88\x01\x01\x122\n" +
+	"\x13max_queries_of_path\x18\x05 \x01(\rH\x03R\x10maxQueriesOfPath\x88\x01\x01\x12*\n" +
+	"\x0ecalendar_years\x18\x06 \x01(\rH\x04R\rcalendarYears\x88\x01\x01\x12(\n" +
+	"\rmax_redirects\x18\a \x01(\rH\x05R\fmaxRedirects\x88\x01\x01B\x0e\n" +
+	"\f_max_repeatsB\x14\n" +
+	"\x12_max_path_segmentsB\x17\n" +
+	"\x15_max_query_parametersB\x16\n" +
+	"\x14_max_queries_of_pathB\x11\n" +
+	"\x0f_calendar_yearsB\x10\n" +
+	"\x0e_max_redirects\"\x80\a\n" +
 	"\n" +
 	"Politeness\x126\n" +
 	"\tmin_delay\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\bminDelay\x126\n" +
@@ -1622,8 +2493,32 @@ const file_lycosa_job_v1_job_proto_rawDesc = "" +
 	"\x0ffollow_nofollow\x18\t \x01(\bR\x0efollowNofollow\x12\x1b\n" +
 	"\tmax_tries\x18\n" +
 	" \x01(\rR\bmaxTries\x124\n" +
-	"\bback_off\x18\v \x01(\v2\x19.google.protobuf.DurationR\abackOffB\x0f\n" +
-	"\r_delay_factor\"\x98\t\n" +
+	"\bback_off\x18\v \x01(\v2\x19.google.protobuf.DurationR\abackOff\x128\n" +
+	"\n" +
+	"host_limit\x18\f \x01(\v2\x19.lycosa.job.v1.ClockLimitR\thostLimit\x12>\n" +
+	"\raddress_limit\x18\r \x01(\v2\x19.lycosa.job.v1.ClockLimitR\faddressLimit\x12<\n" +
+	"\fdomain_limit\x18\x0e \x01(\v2\x19.lycosa.job.v1.ClockLimitR\vdomainLimit\x126\n" +
+	"\tjob_limit\x18\x0f \x01(\v2\x19.lycosa.job.v1.ClockLimitR\bjobLimit\x121\n" +
+	"\x06groups\x18\x10 \x03(\v2\x19.lycosa.job.v1.ClockGroupR\x06groups\x126\n" +
+	"\bfailures\x18\x11 \x03(\v2\x1a.lycosa.job.v1.FailureRuleR\bfailuresB\x0f\n" +
+	"\r_delay_factor\"\xa9\x01\n" +
+	"\n" +
+	"ClockLimit\x126\n" +
+	"\tmin_delay\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\bminDelay\x12 \n" +
+	"\vconcurrency\x18\x02 \x01(\rR\vconcurrency\x12\x1d\n" +
+	"\n" +
+	"rate_bytes\x18\x03 \x01(\x03R\trateBytes\x12\"\n" +
+	"\rpages_per_day\x18\x04 \x01(\x04R\vpagesPerDay\"{\n" +
+	"\n" +
+	"ClockGroup\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05hosts\x18\x02 \x03(\tR\x05hosts\x12\x12\n" +
+	"\x04nets\x18\x03 \x03(\tR\x04nets\x12/\n" +
+	"\x05limit\x18\x04 \x01(\v2\x19.lycosa.job.v1.ClockLimitR\x05limit\"\x8c\x01\n" +
+	"\vFailureRule\x121\n" +
+	"\x05class\x18\x01 \x01(\x0e2\x1b.lycosa.job.v1.FailureClassR\x05class\x12-\n" +
+	"\x04wait\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04wait\x12\x1b\n" +
+	"\tmax_tries\x18\x03 \x01(\rR\bmaxTries\"\x98\t\n" +
 	"\x05Fetch\x12\x1b\n" +
 	"\tallow_net\x18\x01 \x03(\tR\ballowNet\x12\x18\n" +
 	"\aresolve\x18\x02 \x03(\tR\aresolve\x12B\n" +
@@ -1722,11 +2617,30 @@ const file_lycosa_job_v1_job_proto_rawDesc = "" +
 	"\x11SCOPE_KIND_PREFIX\x10\x02\x12\x13\n" +
 	"\x0fSCOPE_KIND_HOST\x10\x03\x12\x15\n" +
 	"\x11SCOPE_KIND_DOMAIN\x10\x04\x12\x12\n" +
-	"\x0eSCOPE_KIND_ANY\x10\x05*_\n" +
+	"\x0eSCOPE_KIND_ANY\x10\x05*\x8e\x01\n" +
+	"\rOrderStrategy\x12\x1e\n" +
+	"\x1aORDER_STRATEGY_UNSPECIFIED\x10\x00\x12\x1b\n" +
+	"\x17ORDER_STRATEGY_PRIORITY\x10\x01\x12 \n" +
+	"\x1cORDER_STRATEGY_BREADTH_FIRST\x10\x02\x12\x1e\n" +
+	"\x1aORDER_STRATEGY_DEPTH_FIRST\x10\x03*\x9c\x01\n" +
+	"\rRecrawlPolicy\x12\x1e\n" +
+	"\x1aRECRAWL_POLICY_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14RECRAWL_POLICY_NEVER\x10\x01\x12\x18\n" +
+	"\x14RECRAWL_POLICY_FIXED\x10\x02\x12\x1b\n" +
+	"\x17RECRAWL_POLICY_ADAPTIVE\x10\x03\x12\x1a\n" +
+	"\x16RECRAWL_POLICY_SITEMAP\x10\x04*_\n" +
 	"\fRobotsPolicy\x12\x1d\n" +
 	"\x19ROBOTS_POLICY_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12ROBOTS_POLICY_OBEY\x10\x01\x12\x18\n" +
-	"\x14ROBOTS_POLICY_IGNORE\x10\x02B*Z(lycosa.dev/proto/gen/lycosa/job/v1;jobv1b\x06proto3"
+	"\x14ROBOTS_POLICY_IGNORE\x10\x02*\xc4\x01\n" +
+	"\fFailureClass\x12\x1d\n" +
+	"\x19FAILURE_CLASS_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11FAILURE_CLASS_DNS\x10\x01\x12\x19\n" +
+	"\x15FAILURE_CLASS_CONNECT\x10\x02\x12\x15\n" +
+	"\x11FAILURE_CLASS_TLS\x10\x03\x12\x19\n" +
+	"\x15FAILURE_CLASS_TIMEOUT\x10\x04\x12\x16\n" +
+	"\x12FAILURE_CLASS_HTTP\x10\x05\x12\x19\n" +
+	"\x15FAILURE_CLASS_CONTENT\x10\x06B*Z(lycosa.dev/proto/gen/lycosa/job/v1;jobv1b\x06proto3"
 
 var (
 	file_lycosa_job_v1_job_proto_rawDescOnce sync.Once
@@ -1740,62 +2654,91 @@ func file_lycosa_job_v1_job_proto_rawDescGZIP() []byte {
 	return file_lycosa_job_v1_job_proto_rawDescData
 }
 
-var file_lycosa_job_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_lycosa_job_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_lycosa_job_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_lycosa_job_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_lycosa_job_v1_job_proto_goTypes = []any{
 	(ScopeKind)(0),              // 0: lycosa.job.v1.ScopeKind
-	(RobotsPolicy)(0),           // 1: lycosa.job.v1.RobotsPolicy
-	(*Spec)(nil),                // 2: lycosa.job.v1.Spec
-	(*Identity)(nil),            // 3: lycosa.job.v1.Identity
-	(*Scope)(nil),               // 4: lycosa.job.v1.Scope
-	(*Limits)(nil),              // 5: lycosa.job.v1.Limits
-	(*Politeness)(nil),          // 6: lycosa.job.v1.Politeness
-	(*Fetch)(nil),               // 7: lycosa.job.v1.Fetch
-	(*HostHeaders)(nil),         // 8: lycosa.job.v1.HostHeaders
-	(*Credential)(nil),          // 9: lycosa.job.v1.Credential
-	(*ProxyRule)(nil),           // 10: lycosa.job.v1.ProxyRule
-	(*Links)(nil),               // 11: lycosa.job.v1.Links
-	(*UrlRules)(nil),            // 12: lycosa.job.v1.UrlRules
-	(*Handler)(nil),             // 13: lycosa.job.v1.Handler
-	(*Storage)(nil),             // 14: lycosa.job.v1.Storage
-	nil,                         // 15: lycosa.job.v1.Handler.WithEntry
-	(*durationpb.Duration)(nil), // 16: google.protobuf.Duration
+	(OrderStrategy)(0),          // 1: lycosa.job.v1.OrderStrategy
+	(RecrawlPolicy)(0),          // 2: lycosa.job.v1.RecrawlPolicy
+	(RobotsPolicy)(0),           // 3: lycosa.job.v1.RobotsPolicy
+	(FailureClass)(0),           // 4: lycosa.job.v1.FailureClass
+	(*Spec)(nil),                // 5: lycosa.job.v1.Spec
+	(*Identity)(nil),            // 6: lycosa.job.v1.Identity
+	(*Scope)(nil),               // 7: lycosa.job.v1.Scope
+	(*Limits)(nil),              // 8: lycosa.job.v1.Limits
+	(*Order)(nil),               // 9: lycosa.job.v1.Order
+	(*Precedence)(nil),          // 10: lycosa.job.v1.Precedence
+	(*Recrawl)(nil),             // 11: lycosa.job.v1.Recrawl
+	(*Traps)(nil),               // 12: lycosa.job.v1.Traps
+	(*Politeness)(nil),          // 13: lycosa.job.v1.Politeness
+	(*ClockLimit)(nil),          // 14: lycosa.job.v1.ClockLimit
+	(*ClockGroup)(nil),          // 15: lycosa.job.v1.ClockGroup
+	(*FailureRule)(nil),         // 16: lycosa.job.v1.FailureRule
+	(*Fetch)(nil),               // 17: lycosa.job.v1.Fetch
+	(*HostHeaders)(nil),         // 18: lycosa.job.v1.HostHeaders
+	(*Credential)(nil),          // 19: lycosa.job.v1.Credential
+	(*ProxyRule)(nil),           // 20: lycosa.job.v1.ProxyRule
+	(*Links)(nil),               // 21: lycosa.job.v1.Links
+	(*UrlRules)(nil),            // 22: lycosa.job.v1.UrlRules
+	(*Handler)(nil),             // 23: lycosa.job.v1.Handler
+	(*Storage)(nil),             // 24: lycosa.job.v1.Storage
+	nil,                         // 25: lycosa.job.v1.Handler.WithEntry
+	(*durationpb.Duration)(nil), // 26: google.protobuf.Duration
 }
 var file_lycosa_job_v1_job_proto_depIdxs = []int32{
-	3,  // 0: lycosa.job.v1.Spec.identity:type_name -> lycosa.job.v1.Identity
-	4,  // 1: lycosa.job.v1.Spec.scope:type_name -> lycosa.job.v1.Scope
-	5,  // 2: lycosa.job.v1.Spec.limits:type_name -> lycosa.job.v1.Limits
-	6,  // 3: lycosa.job.v1.Spec.politeness:type_name -> lycosa.job.v1.Politeness
-	7,  // 4: lycosa.job.v1.Spec.fetch:type_name -> lycosa.job.v1.Fetch
-	11, // 5: lycosa.job.v1.Spec.links:type_name -> lycosa.job.v1.Links
-	12, // 6: lycosa.job.v1.Spec.url_rules:type_name -> lycosa.job.v1.UrlRules
-	13, // 7: lycosa.job.v1.Spec.pipeline:type_name -> lycosa.job.v1.Handler
-	14, // 8: lycosa.job.v1.Spec.storage:type_name -> lycosa.job.v1.Storage
-	0,  // 9: lycosa.job.v1.Scope.kind:type_name -> lycosa.job.v1.ScopeKind
-	16, // 10: lycosa.job.v1.Limits.max_duration:type_name -> google.protobuf.Duration
-	16, // 11: lycosa.job.v1.Limits.drain_timeout:type_name -> google.protobuf.Duration
-	16, // 12: lycosa.job.v1.Politeness.min_delay:type_name -> google.protobuf.Duration
-	16, // 13: lycosa.job.v1.Politeness.max_delay:type_name -> google.protobuf.Duration
-	16, // 14: lycosa.job.v1.Politeness.address_delay:type_name -> google.protobuf.Duration
-	16, // 15: lycosa.job.v1.Politeness.max_crawl_delay:type_name -> google.protobuf.Duration
-	1,  // 16: lycosa.job.v1.Politeness.robots:type_name -> lycosa.job.v1.RobotsPolicy
-	16, // 17: lycosa.job.v1.Politeness.back_off:type_name -> google.protobuf.Duration
-	16, // 18: lycosa.job.v1.Fetch.connect_timeout:type_name -> google.protobuf.Duration
-	16, // 19: lycosa.job.v1.Fetch.tls_timeout:type_name -> google.protobuf.Duration
-	16, // 20: lycosa.job.v1.Fetch.first_byte_timeout:type_name -> google.protobuf.Duration
-	16, // 21: lycosa.job.v1.Fetch.idle_timeout:type_name -> google.protobuf.Duration
-	16, // 22: lycosa.job.v1.Fetch.total_timeout:type_name -> google.protobuf.Duration
-	16, // 23: lycosa.job.v1.Fetch.head_timeout:type_name -> google.protobuf.Duration
-	16, // 24: lycosa.job.v1.Fetch.min_rate_grace:type_name -> google.protobuf.Duration
-	8,  // 25: lycosa.job.v1.Fetch.host_headers:type_name -> lycosa.job.v1.HostHeaders
-	9,  // 26: lycosa.job.v1.Fetch.credentials:type_name -> lycosa.job.v1.Credential
-	10, // 27: lycosa.job.v1.Fetch.proxies:type_name -> lycosa.job.v1.ProxyRule
-	15, // 28: lycosa.job.v1.Handler.with:type_name -> lycosa.job.v1.Handler.WithEntry
-	29, // [29:29] is the sub-list for method output_type
-	29, // [29:29] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	6,  // 0: lycosa.job.v1.Spec.identity:type_name -> lycosa.job.v1.Identity
+	7,  // 1: lycosa.job.v1.Spec.scope:type_name -> lycosa.job.v1.Scope
+	8,  // 2: lycosa.job.v1.Spec.limits:type_name -> lycosa.job.v1.Limits
+	13, // 3: lycosa.job.v1.Spec.politeness:type_name -> lycosa.job.v1.Politeness
+	17, // 4: lycosa.job.v1.Spec.fetch:type_name -> lycosa.job.v1.Fetch
+	21, // 5: lycosa.job.v1.Spec.links:type_name -> lycosa.job.v1.Links
+	22, // 6: lycosa.job.v1.Spec.url_rules:type_name -> lycosa.job.v1.UrlRules
+	23, // 7: lycosa.job.v1.Spec.pipeline:type_name -> lycosa.job.v1.Handler
+	24, // 8: lycosa.job.v1.Spec.storage:type_name -> lycosa.job.v1.Storage
+	9,  // 9: lycosa.job.v1.Spec.order:type_name -> lycosa.job.v1.Order
+	11, // 10: lycosa.job.v1.Spec.recrawl:type_name -> lycosa.job.v1.Recrawl
+	12, // 11: lycosa.job.v1.Spec.traps:type_name -> lycosa.job.v1.Traps
+	0,  // 12: lycosa.job.v1.Scope.kind:type_name -> lycosa.job.v1.ScopeKind
+	26, // 13: lycosa.job.v1.Limits.max_duration:type_name -> google.protobuf.Duration
+	26, // 14: lycosa.job.v1.Limits.drain_timeout:type_name -> google.protobuf.Duration
+	1,  // 15: lycosa.job.v1.Order.strategy:type_name -> lycosa.job.v1.OrderStrategy
+	10, // 16: lycosa.job.v1.Order.precedence:type_name -> lycosa.job.v1.Precedence
+	2,  // 17: lycosa.job.v1.Recrawl.policy:type_name -> lycosa.job.v1.RecrawlPolicy
+	26, // 18: lycosa.job.v1.Recrawl.interval:type_name -> google.protobuf.Duration
+	26, // 19: lycosa.job.v1.Recrawl.min_interval:type_name -> google.protobuf.Duration
+	26, // 20: lycosa.job.v1.Recrawl.max_interval:type_name -> google.protobuf.Duration
+	26, // 21: lycosa.job.v1.Politeness.min_delay:type_name -> google.protobuf.Duration
+	26, // 22: lycosa.job.v1.Politeness.max_delay:type_name -> google.protobuf.Duration
+	26, // 23: lycosa.job.v1.Politeness.address_delay:type_name -> google.protobuf.Duration
+	26, // 24: lycosa.job.v1.Politeness.max_crawl_delay:type_name -> google.protobuf.Duration
+	3,  // 25: lycosa.job.v1.Politeness.robots:type_name -> lycosa.job.v1.RobotsPolicy
+	26, // 26: lycosa.job.v1.Politeness.back_off:type_name -> google.protobuf.Duration
+	14, // 27: lycosa.job.v1.Politeness.host_limit:type_name -> lycosa.job.v1.ClockLimit
+	14, // 28: lycosa.job.v1.Politeness.address_limit:type_name -> lycosa.job.v1.ClockLimit
+	14, // 29: lycosa.job.v1.Politeness.domain_limit:type_name -> lycosa.job.v1.ClockLimit
+	14, // 30: lycosa.job.v1.Politeness.job_limit:type_name -> lycosa.job.v1.ClockLimit
+	15, // 31: lycosa.job.v1.Politeness.groups:type_name -> lycosa.job.v1.ClockGroup
+	16, // 32: lycosa.job.v1.Politeness.failures:type_name -> lycosa.job.v1.FailureRule
+	26, // 33: lycosa.job.v1.ClockLimit.min_delay:type_name -> google.protobuf.Duration
+	14, // 34: lycosa.job.v1.ClockGroup.limit:type_name -> lycosa.job.v1.ClockLimit
+	4,  // 35: lycosa.job.v1.FailureRule.class:type_name -> lycosa.job.v1.FailureClass
+	26, // 36: lycosa.job.v1.FailureRule.wait:type_name -> google.protobuf.Duration
+	26, // 37: lycosa.job.v1.Fetch.connect_timeout:type_name -> google.protobuf.Duration
+	26, // 38: lycosa.job.v1.Fetch.tls_timeout:type_name -> google.protobuf.Duration
+	26, // 39: lycosa.job.v1.Fetch.first_byte_timeout:type_name -> google.protobuf.Duration
+	26, // 40: lycosa.job.v1.Fetch.idle_timeout:type_name -> google.protobuf.Duration
+	26, // 41: lycosa.job.v1.Fetch.total_timeout:type_name -> google.protobuf.Duration
+	26, // 42: lycosa.job.v1.Fetch.head_timeout:type_name -> google.protobuf.Duration
+	26, // 43: lycosa.job.v1.Fetch.min_rate_grace:type_name -> google.protobuf.Duration
+	18, // 44: lycosa.job.v1.Fetch.host_headers:type_name -> lycosa.job.v1.HostHeaders
+	19, // 45: lycosa.job.v1.Fetch.credentials:type_name -> lycosa.job.v1.Credential
+	20, // 46: lycosa.job.v1.Fetch.proxies:type_name -> lycosa.job.v1.ProxyRule
+	25, // 47: lycosa.job.v1.Handler.with:type_name -> lycosa.job.v1.Handler.WithEntry
+	48, // [48:48] is the sub-list for method output_type
+	48, // [48:48] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_lycosa_job_v1_job_proto_init() }
@@ -1805,16 +2748,18 @@ func file_lycosa_job_v1_job_proto_init() {
 	}
 	file_lycosa_job_v1_job_proto_msgTypes[2].OneofWrappers = []any{}
 	file_lycosa_job_v1_job_proto_msgTypes[3].OneofWrappers = []any{}
-	file_lycosa_job_v1_job_proto_msgTypes[4].OneofWrappers = []any{}
-	file_lycosa_job_v1_job_proto_msgTypes[5].OneofWrappers = []any{}
-	file_lycosa_job_v1_job_proto_msgTypes[9].OneofWrappers = []any{}
+	file_lycosa_job_v1_job_proto_msgTypes[6].OneofWrappers = []any{}
+	file_lycosa_job_v1_job_proto_msgTypes[7].OneofWrappers = []any{}
+	file_lycosa_job_v1_job_proto_msgTypes[8].OneofWrappers = []any{}
+	file_lycosa_job_v1_job_proto_msgTypes[12].OneofWrappers = []any{}
+	file_lycosa_job_v1_job_proto_msgTypes[16].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_lycosa_job_v1_job_proto_rawDesc), len(file_lycosa_job_v1_job_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   14,
+			NumEnums:      5,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

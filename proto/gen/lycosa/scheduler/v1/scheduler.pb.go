@@ -1339,7 +1339,12 @@ type JobStatus struct {
 	// ...); empty: nothing.
 	Problem string `protobuf:"bytes,14,opt,name=problem,proto3" json:"problem,omitempty"`
 	// The round: 1 for the first crawl, more after recrawls.
-	Round         uint32 `protobuf:"varint,15,opt,name=round,proto3" json:"round,omitempty"`
+	Round uint32 `protobuf:"varint,15,opt,name=round,proto3" json:"round,omitempty"`
+	// Queues that are retired over a budget; their URLs wait. At most 100.
+	Retired []*RetiredQueue `protobuf:"bytes,20,rep,name=retired,proto3" json:"retired,omitempty"`
+	// Hosts whose URLs failed or wait for the host's sake. At most 100, the
+	// latest.
+	Deferred      []*DeferredHost `protobuf:"bytes,21,rep,name=deferred,proto3" json:"deferred,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1479,6 +1484,148 @@ func (x *JobStatus) GetRound() uint32 {
 	return 0
 }
 
+func (x *JobStatus) GetRetired() []*RetiredQueue {
+	if x != nil {
+		return x.Retired
+	}
+	return nil
+}
+
+func (x *JobStatus) GetDeferred() []*DeferredHost {
+	if x != nil {
+		return x.Deferred
+	}
+	return nil
+}
+
+// RetiredQueue is a queue that is not served until its budget is raised.
+type RetiredQueue struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its host key.
+	HostKey string `protobuf:"bytes,1,opt,name=host_key,json=hostKey,proto3" json:"host_key,omitempty"`
+	// Which budget it has used up.
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RetiredQueue) Reset() {
+	*x = RetiredQueue{}
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RetiredQueue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RetiredQueue) ProtoMessage() {}
+
+func (x *RetiredQueue) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RetiredQueue.ProtoReflect.Descriptor instead.
+func (*RetiredQueue) Descriptor() ([]byte, []int) {
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *RetiredQueue) GetHostKey() string {
+	if x != nil {
+		return x.HostKey
+	}
+	return ""
+}
+
+func (x *RetiredQueue) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// DeferredHost is a host that does not answer as it should.
+type DeferredHost struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its host key.
+	HostKey string `protobuf:"bytes,1,opt,name=host_key,json=hostKey,proto3" json:"host_key,omitempty"`
+	// What came of it last.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Failures in a row.
+	Failures uint32 `protobuf:"varint,3,opt,name=failures,proto3" json:"failures,omitempty"`
+	// When it is asked again; unset: its URLs have failed.
+	NextAt        *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=next_at,json=nextAt,proto3" json:"next_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeferredHost) Reset() {
+	*x = DeferredHost{}
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeferredHost) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeferredHost) ProtoMessage() {}
+
+func (x *DeferredHost) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeferredHost.ProtoReflect.Descriptor instead.
+func (*DeferredHost) Descriptor() ([]byte, []int) {
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *DeferredHost) GetHostKey() string {
+	if x != nil {
+		return x.HostKey
+	}
+	return ""
+}
+
+func (x *DeferredHost) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *DeferredHost) GetFailures() uint32 {
+	if x != nil {
+		return x.Failures
+	}
+	return 0
+}
+
+func (x *DeferredHost) GetNextAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NextAt
+	}
+	return nil
+}
+
 // ApplyJobRequest creates or changes a job.
 type ApplyJobRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1496,7 +1643,7 @@ type ApplyJobRequest struct {
 
 func (x *ApplyJobRequest) Reset() {
 	*x = ApplyJobRequest{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[12]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1508,7 +1655,7 @@ func (x *ApplyJobRequest) String() string {
 func (*ApplyJobRequest) ProtoMessage() {}
 
 func (x *ApplyJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[12]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1521,7 +1668,7 @@ func (x *ApplyJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyJobRequest.ProtoReflect.Descriptor instead.
 func (*ApplyJobRequest) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{12}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ApplyJobRequest) GetJobId() string {
@@ -1565,7 +1712,7 @@ type ApplyJobResponse struct {
 
 func (x *ApplyJobResponse) Reset() {
 	*x = ApplyJobResponse{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[13]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1577,7 +1724,7 @@ func (x *ApplyJobResponse) String() string {
 func (*ApplyJobResponse) ProtoMessage() {}
 
 func (x *ApplyJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[13]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1590,7 +1737,7 @@ func (x *ApplyJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyJobResponse.ProtoReflect.Descriptor instead.
 func (*ApplyJobResponse) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{13}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ApplyJobResponse) GetJob() *JobStatus {
@@ -1616,7 +1763,7 @@ type ListJobsRequest struct {
 
 func (x *ListJobsRequest) Reset() {
 	*x = ListJobsRequest{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[14]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1628,7 +1775,7 @@ func (x *ListJobsRequest) String() string {
 func (*ListJobsRequest) ProtoMessage() {}
 
 func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[14]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1641,7 +1788,7 @@ func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobsRequest) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{14}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{16}
 }
 
 // ListJobsResponse lists jobs.
@@ -1655,7 +1802,7 @@ type ListJobsResponse struct {
 
 func (x *ListJobsResponse) Reset() {
 	*x = ListJobsResponse{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[15]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1667,7 +1814,7 @@ func (x *ListJobsResponse) String() string {
 func (*ListJobsResponse) ProtoMessage() {}
 
 func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[15]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1680,7 +1827,7 @@ func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobsResponse) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{15}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListJobsResponse) GetJobs() []*JobStatus {
@@ -1701,7 +1848,7 @@ type ShowJobRequest struct {
 
 func (x *ShowJobRequest) Reset() {
 	*x = ShowJobRequest{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[16]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1713,7 +1860,7 @@ func (x *ShowJobRequest) String() string {
 func (*ShowJobRequest) ProtoMessage() {}
 
 func (x *ShowJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[16]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1726,7 +1873,7 @@ func (x *ShowJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowJobRequest.ProtoReflect.Descriptor instead.
 func (*ShowJobRequest) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{16}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ShowJobRequest) GetJobId() string {
@@ -1747,7 +1894,7 @@ type ShowJobResponse struct {
 
 func (x *ShowJobResponse) Reset() {
 	*x = ShowJobResponse{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[17]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1759,7 +1906,7 @@ func (x *ShowJobResponse) String() string {
 func (*ShowJobResponse) ProtoMessage() {}
 
 func (x *ShowJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[17]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1772,7 +1919,7 @@ func (x *ShowJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowJobResponse.ProtoReflect.Descriptor instead.
 func (*ShowJobResponse) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{17}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ShowJobResponse) GetJob() *JobStatus {
@@ -1795,7 +1942,7 @@ type SetJobStateRequest struct {
 
 func (x *SetJobStateRequest) Reset() {
 	*x = SetJobStateRequest{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[18]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1807,7 +1954,7 @@ func (x *SetJobStateRequest) String() string {
 func (*SetJobStateRequest) ProtoMessage() {}
 
 func (x *SetJobStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[18]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1820,7 +1967,7 @@ func (x *SetJobStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetJobStateRequest.ProtoReflect.Descriptor instead.
 func (*SetJobStateRequest) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{18}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SetJobStateRequest) GetJobId() string {
@@ -1848,7 +1995,7 @@ type SetJobStateResponse struct {
 
 func (x *SetJobStateResponse) Reset() {
 	*x = SetJobStateResponse{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[19]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1860,7 +2007,7 @@ func (x *SetJobStateResponse) String() string {
 func (*SetJobStateResponse) ProtoMessage() {}
 
 func (x *SetJobStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[19]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1873,7 +2020,7 @@ func (x *SetJobStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetJobStateResponse.ProtoReflect.Descriptor instead.
 func (*SetJobStateResponse) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{19}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SetJobStateResponse) GetJob() *JobStatus {
@@ -1894,7 +2041,7 @@ type DeleteJobRequest struct {
 
 func (x *DeleteJobRequest) Reset() {
 	*x = DeleteJobRequest{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[20]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1906,7 +2053,7 @@ func (x *DeleteJobRequest) String() string {
 func (*DeleteJobRequest) ProtoMessage() {}
 
 func (x *DeleteJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[20]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1919,7 +2066,7 @@ func (x *DeleteJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteJobRequest.ProtoReflect.Descriptor instead.
 func (*DeleteJobRequest) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{20}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DeleteJobRequest) GetJobId() string {
@@ -1938,7 +2085,7 @@ type DeleteJobResponse struct {
 
 func (x *DeleteJobResponse) Reset() {
 	*x = DeleteJobResponse{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[21]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1950,7 +2097,7 @@ func (x *DeleteJobResponse) String() string {
 func (*DeleteJobResponse) ProtoMessage() {}
 
 func (x *DeleteJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[21]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1963,7 +2110,7 @@ func (x *DeleteJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteJobResponse.ProtoReflect.Descriptor instead.
 func (*DeleteJobResponse) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{21}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{23}
 }
 
 // AddSeedsRequest adds seeds.
@@ -1979,7 +2126,7 @@ type AddSeedsRequest struct {
 
 func (x *AddSeedsRequest) Reset() {
 	*x = AddSeedsRequest{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[22]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1991,7 +2138,7 @@ func (x *AddSeedsRequest) String() string {
 func (*AddSeedsRequest) ProtoMessage() {}
 
 func (x *AddSeedsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[22]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2004,7 +2151,7 @@ func (x *AddSeedsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddSeedsRequest.ProtoReflect.Descriptor instead.
 func (*AddSeedsRequest) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{22}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *AddSeedsRequest) GetJobId() string {
@@ -2034,7 +2181,7 @@ type RejectedSeed struct {
 
 func (x *RejectedSeed) Reset() {
 	*x = RejectedSeed{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[23]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2046,7 +2193,7 @@ func (x *RejectedSeed) String() string {
 func (*RejectedSeed) ProtoMessage() {}
 
 func (x *RejectedSeed) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[23]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2059,7 +2206,7 @@ func (x *RejectedSeed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejectedSeed.ProtoReflect.Descriptor instead.
 func (*RejectedSeed) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{23}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RejectedSeed) GetUrl() string {
@@ -2091,7 +2238,7 @@ type AddSeedsResponse struct {
 
 func (x *AddSeedsResponse) Reset() {
 	*x = AddSeedsResponse{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[24]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2103,7 +2250,7 @@ func (x *AddSeedsResponse) String() string {
 func (*AddSeedsResponse) ProtoMessage() {}
 
 func (x *AddSeedsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[24]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2116,7 +2263,7 @@ func (x *AddSeedsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddSeedsResponse.ProtoReflect.Descriptor instead.
 func (*AddSeedsResponse) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{24}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *AddSeedsResponse) GetAdded() uint32 {
@@ -2153,7 +2300,7 @@ type WatchJobRequest struct {
 
 func (x *WatchJobRequest) Reset() {
 	*x = WatchJobRequest{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[25]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2165,7 +2312,7 @@ func (x *WatchJobRequest) String() string {
 func (*WatchJobRequest) ProtoMessage() {}
 
 func (x *WatchJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[25]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2178,7 +2325,7 @@ func (x *WatchJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchJobRequest.ProtoReflect.Descriptor instead.
 func (*WatchJobRequest) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{25}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *WatchJobRequest) GetJobId() string {
@@ -2206,7 +2353,7 @@ type WatchJobResponse struct {
 
 func (x *WatchJobResponse) Reset() {
 	*x = WatchJobResponse{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[26]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2218,7 +2365,7 @@ func (x *WatchJobResponse) String() string {
 func (*WatchJobResponse) ProtoMessage() {}
 
 func (x *WatchJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[26]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2231,7 +2378,7 @@ func (x *WatchJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchJobResponse.ProtoReflect.Descriptor instead.
 func (*WatchJobResponse) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{26}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *WatchJobResponse) GetJob() *JobStatus {
@@ -2254,7 +2401,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[27]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2266,7 +2413,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[27]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2279,7 +2426,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{27}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ExplainRequest) GetJobId() string {
@@ -2327,7 +2474,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[28]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2339,7 +2486,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[28]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2352,7 +2499,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{28}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ExplainResponse) GetCanonicalUrl() string {
@@ -2460,7 +2607,7 @@ type QueueStatus struct {
 
 func (x *QueueStatus) Reset() {
 	*x = QueueStatus{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[29]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2472,7 +2619,7 @@ func (x *QueueStatus) String() string {
 func (*QueueStatus) ProtoMessage() {}
 
 func (x *QueueStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[29]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2485,7 +2632,7 @@ func (x *QueueStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStatus.ProtoReflect.Descriptor instead.
 func (*QueueStatus) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{29}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *QueueStatus) GetHostKey() string {
@@ -2568,7 +2715,7 @@ type ListQueuesRequest struct {
 
 func (x *ListQueuesRequest) Reset() {
 	*x = ListQueuesRequest{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[30]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2580,7 +2727,7 @@ func (x *ListQueuesRequest) String() string {
 func (*ListQueuesRequest) ProtoMessage() {}
 
 func (x *ListQueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[30]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2593,7 +2740,7 @@ func (x *ListQueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueuesRequest.ProtoReflect.Descriptor instead.
 func (*ListQueuesRequest) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{30}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListQueuesRequest) GetJobId() string {
@@ -2637,7 +2784,7 @@ type ListQueuesResponse struct {
 
 func (x *ListQueuesResponse) Reset() {
 	*x = ListQueuesResponse{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[31]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2649,7 +2796,7 @@ func (x *ListQueuesResponse) String() string {
 func (*ListQueuesResponse) ProtoMessage() {}
 
 func (x *ListQueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[31]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2662,7 +2809,7 @@ func (x *ListQueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueuesResponse.ProtoReflect.Descriptor instead.
 func (*ListQueuesResponse) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{31}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListQueuesResponse) GetQueues() []*QueueStatus {
@@ -2688,7 +2835,7 @@ type ListInstancesRequest struct {
 
 func (x *ListInstancesRequest) Reset() {
 	*x = ListInstancesRequest{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[32]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2700,7 +2847,7 @@ func (x *ListInstancesRequest) String() string {
 func (*ListInstancesRequest) ProtoMessage() {}
 
 func (x *ListInstancesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[32]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2713,7 +2860,7 @@ func (x *ListInstancesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstancesRequest.ProtoReflect.Descriptor instead.
 func (*ListInstancesRequest) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{32}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{34}
 }
 
 // ListInstancesResponse lists instances.
@@ -2729,7 +2876,7 @@ type ListInstancesResponse struct {
 
 func (x *ListInstancesResponse) Reset() {
 	*x = ListInstancesResponse{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[33]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2741,7 +2888,7 @@ func (x *ListInstancesResponse) String() string {
 func (*ListInstancesResponse) ProtoMessage() {}
 
 func (x *ListInstancesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[33]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2754,7 +2901,7 @@ func (x *ListInstancesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstancesResponse.ProtoReflect.Descriptor instead.
 func (*ListInstancesResponse) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{33}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListInstancesResponse) GetInstances() []*Instance {
@@ -2850,7 +2997,7 @@ const file_lycosa_scheduler_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
 	"duplicates\x18\x10 \x01(\x04R\n" +
 	"duplicates\x12%\n" +
-	"\x0estatus_classes\x18\x11 \x03(\x04R\rstatusClasses\"\x92\x05\n" +
+	"\x0estatus_classes\x18\x11 \x03(\x04R\rstatusClasses\"\x8e\x06\n" +
 	"\tJobStatus\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x123\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1d.lycosa.scheduler.v1.JobStateR\x05state\x12\x16\n" +
@@ -2871,7 +3018,17 @@ const file_lycosa_scheduler_v1_scheduler_proto_rawDesc = "" +
 	"readyHosts\x12>\n" +
 	"\rnext_ready_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\vnextReadyAt\x12\x18\n" +
 	"\aproblem\x18\x0e \x01(\tR\aproblem\x12\x14\n" +
-	"\x05round\x18\x0f \x01(\rR\x05round\"\x99\x01\n" +
+	"\x05round\x18\x0f \x01(\rR\x05round\x12;\n" +
+	"\aretired\x18\x14 \x03(\v2!.lycosa.scheduler.v1.RetiredQueueR\aretired\x12=\n" +
+	"\bdeferred\x18\x15 \x03(\v2!.lycosa.scheduler.v1.DeferredHostR\bdeferred\"A\n" +
+	"\fRetiredQueue\x12\x19\n" +
+	"\bhost_key\x18\x01 \x01(\tR\ahostKey\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x92\x01\n" +
+	"\fDeferredHost\x12\x19\n" +
+	"\bhost_key\x18\x01 \x01(\tR\ahostKey\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1a\n" +
+	"\bfailures\x18\x03 \x01(\rR\bfailures\x123\n" +
+	"\anext_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x06nextAt\"\x99\x01\n" +
 	"\x0fApplyJobRequest\x12\x1e\n" +
 	"\x06job_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18@R\x05jobId\x12/\n" +
 	"\x04spec\x18\x02 \x01(\v2\x13.lycosa.job.v1.SpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\x12\x1f\n" +
@@ -3022,7 +3179,7 @@ func file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_lycosa_scheduler_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_lycosa_scheduler_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_lycosa_scheduler_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_lycosa_scheduler_v1_scheduler_proto_goTypes = []any{
 	(ServiceKind)(0),              // 0: lycosa.scheduler.v1.ServiceKind
 	(JobState)(0),                 // 1: lycosa.scheduler.v1.JobState
@@ -3041,108 +3198,113 @@ var file_lycosa_scheduler_v1_scheduler_proto_goTypes = []any{
 	(*JoinResponse)(nil),          // 14: lycosa.scheduler.v1.JoinResponse
 	(*Counters)(nil),              // 15: lycosa.scheduler.v1.Counters
 	(*JobStatus)(nil),             // 16: lycosa.scheduler.v1.JobStatus
-	(*ApplyJobRequest)(nil),       // 17: lycosa.scheduler.v1.ApplyJobRequest
-	(*ApplyJobResponse)(nil),      // 18: lycosa.scheduler.v1.ApplyJobResponse
-	(*ListJobsRequest)(nil),       // 19: lycosa.scheduler.v1.ListJobsRequest
-	(*ListJobsResponse)(nil),      // 20: lycosa.scheduler.v1.ListJobsResponse
-	(*ShowJobRequest)(nil),        // 21: lycosa.scheduler.v1.ShowJobRequest
-	(*ShowJobResponse)(nil),       // 22: lycosa.scheduler.v1.ShowJobResponse
-	(*SetJobStateRequest)(nil),    // 23: lycosa.scheduler.v1.SetJobStateRequest
-	(*SetJobStateResponse)(nil),   // 24: lycosa.scheduler.v1.SetJobStateResponse
-	(*DeleteJobRequest)(nil),      // 25: lycosa.scheduler.v1.DeleteJobRequest
-	(*DeleteJobResponse)(nil),     // 26: lycosa.scheduler.v1.DeleteJobResponse
-	(*AddSeedsRequest)(nil),       // 27: lycosa.scheduler.v1.AddSeedsRequest
-	(*RejectedSeed)(nil),          // 28: lycosa.scheduler.v1.RejectedSeed
-	(*AddSeedsResponse)(nil),      // 29: lycosa.scheduler.v1.AddSeedsResponse
-	(*WatchJobRequest)(nil),       // 30: lycosa.scheduler.v1.WatchJobRequest
-	(*WatchJobResponse)(nil),      // 31: lycosa.scheduler.v1.WatchJobResponse
-	(*ExplainRequest)(nil),        // 32: lycosa.scheduler.v1.ExplainRequest
-	(*ExplainResponse)(nil),       // 33: lycosa.scheduler.v1.ExplainResponse
-	(*QueueStatus)(nil),           // 34: lycosa.scheduler.v1.QueueStatus
-	(*ListQueuesRequest)(nil),     // 35: lycosa.scheduler.v1.ListQueuesRequest
-	(*ListQueuesResponse)(nil),    // 36: lycosa.scheduler.v1.ListQueuesResponse
-	(*ListInstancesRequest)(nil),  // 37: lycosa.scheduler.v1.ListInstancesRequest
-	(*ListInstancesResponse)(nil), // 38: lycosa.scheduler.v1.ListInstancesResponse
-	(*v1.Outcome)(nil),            // 39: lycosa.crawl.v1.Outcome
-	(*v1.Candidate)(nil),          // 40: lycosa.crawl.v1.Candidate
-	(*v1.HostAddresses)(nil),      // 41: lycosa.crawl.v1.HostAddresses
-	(*v1.Answer)(nil),             // 42: lycosa.crawl.v1.Answer
-	(*timestamppb.Timestamp)(nil), // 43: google.protobuf.Timestamp
-	(*v11.Spec)(nil),              // 44: lycosa.job.v1.Spec
-	(*durationpb.Duration)(nil),   // 45: google.protobuf.Duration
+	(*RetiredQueue)(nil),          // 17: lycosa.scheduler.v1.RetiredQueue
+	(*DeferredHost)(nil),          // 18: lycosa.scheduler.v1.DeferredHost
+	(*ApplyJobRequest)(nil),       // 19: lycosa.scheduler.v1.ApplyJobRequest
+	(*ApplyJobResponse)(nil),      // 20: lycosa.scheduler.v1.ApplyJobResponse
+	(*ListJobsRequest)(nil),       // 21: lycosa.scheduler.v1.ListJobsRequest
+	(*ListJobsResponse)(nil),      // 22: lycosa.scheduler.v1.ListJobsResponse
+	(*ShowJobRequest)(nil),        // 23: lycosa.scheduler.v1.ShowJobRequest
+	(*ShowJobResponse)(nil),       // 24: lycosa.scheduler.v1.ShowJobResponse
+	(*SetJobStateRequest)(nil),    // 25: lycosa.scheduler.v1.SetJobStateRequest
+	(*SetJobStateResponse)(nil),   // 26: lycosa.scheduler.v1.SetJobStateResponse
+	(*DeleteJobRequest)(nil),      // 27: lycosa.scheduler.v1.DeleteJobRequest
+	(*DeleteJobResponse)(nil),     // 28: lycosa.scheduler.v1.DeleteJobResponse
+	(*AddSeedsRequest)(nil),       // 29: lycosa.scheduler.v1.AddSeedsRequest
+	(*RejectedSeed)(nil),          // 30: lycosa.scheduler.v1.RejectedSeed
+	(*AddSeedsResponse)(nil),      // 31: lycosa.scheduler.v1.AddSeedsResponse
+	(*WatchJobRequest)(nil),       // 32: lycosa.scheduler.v1.WatchJobRequest
+	(*WatchJobResponse)(nil),      // 33: lycosa.scheduler.v1.WatchJobResponse
+	(*ExplainRequest)(nil),        // 34: lycosa.scheduler.v1.ExplainRequest
+	(*ExplainResponse)(nil),       // 35: lycosa.scheduler.v1.ExplainResponse
+	(*QueueStatus)(nil),           // 36: lycosa.scheduler.v1.QueueStatus
+	(*ListQueuesRequest)(nil),     // 37: lycosa.scheduler.v1.ListQueuesRequest
+	(*ListQueuesResponse)(nil),    // 38: lycosa.scheduler.v1.ListQueuesResponse
+	(*ListInstancesRequest)(nil),  // 39: lycosa.scheduler.v1.ListInstancesRequest
+	(*ListInstancesResponse)(nil), // 40: lycosa.scheduler.v1.ListInstancesResponse
+	(*v1.Outcome)(nil),            // 41: lycosa.crawl.v1.Outcome
+	(*v1.Candidate)(nil),          // 42: lycosa.crawl.v1.Candidate
+	(*v1.HostAddresses)(nil),      // 43: lycosa.crawl.v1.HostAddresses
+	(*v1.Answer)(nil),             // 44: lycosa.crawl.v1.Answer
+	(*timestamppb.Timestamp)(nil), // 45: google.protobuf.Timestamp
+	(*v11.Spec)(nil),              // 46: lycosa.job.v1.Spec
+	(*durationpb.Duration)(nil),   // 47: google.protobuf.Duration
 }
 var file_lycosa_scheduler_v1_scheduler_proto_depIdxs = []int32{
-	39, // 0: lycosa.scheduler.v1.CommitRequest.outcome:type_name -> lycosa.crawl.v1.Outcome
-	40, // 1: lycosa.scheduler.v1.CommitRequest.candidates:type_name -> lycosa.crawl.v1.Candidate
-	41, // 2: lycosa.scheduler.v1.CommitRequest.hosts:type_name -> lycosa.crawl.v1.HostAddresses
-	42, // 3: lycosa.scheduler.v1.CommitResponse.answer:type_name -> lycosa.crawl.v1.Answer
+	41, // 0: lycosa.scheduler.v1.CommitRequest.outcome:type_name -> lycosa.crawl.v1.Outcome
+	42, // 1: lycosa.scheduler.v1.CommitRequest.candidates:type_name -> lycosa.crawl.v1.Candidate
+	43, // 2: lycosa.scheduler.v1.CommitRequest.hosts:type_name -> lycosa.crawl.v1.HostAddresses
+	44, // 3: lycosa.scheduler.v1.CommitResponse.answer:type_name -> lycosa.crawl.v1.Answer
 	0,  // 4: lycosa.scheduler.v1.Instance.kind:type_name -> lycosa.scheduler.v1.ServiceKind
-	43, // 5: lycosa.scheduler.v1.Instance.joined_at:type_name -> google.protobuf.Timestamp
+	45, // 5: lycosa.scheduler.v1.Instance.joined_at:type_name -> google.protobuf.Timestamp
 	0,  // 6: lycosa.scheduler.v1.Hello.kind:type_name -> lycosa.scheduler.v1.ServiceKind
 	8,  // 7: lycosa.scheduler.v1.Hello.held:type_name -> lycosa.scheduler.v1.HeldLease
 	9,  // 8: lycosa.scheduler.v1.JoinRequest.hello:type_name -> lycosa.scheduler.v1.Hello
 	10, // 9: lycosa.scheduler.v1.JoinRequest.update:type_name -> lycosa.scheduler.v1.Update
-	44, // 10: lycosa.scheduler.v1.JobSpec.spec:type_name -> lycosa.job.v1.Spec
+	46, // 10: lycosa.scheduler.v1.JobSpec.spec:type_name -> lycosa.job.v1.Spec
 	7,  // 11: lycosa.scheduler.v1.Topology.instances:type_name -> lycosa.scheduler.v1.Instance
 	12, // 12: lycosa.scheduler.v1.Topology.jobs:type_name -> lycosa.scheduler.v1.JobSpec
 	13, // 13: lycosa.scheduler.v1.JoinResponse.topology:type_name -> lycosa.scheduler.v1.Topology
 	1,  // 14: lycosa.scheduler.v1.JobStatus.state:type_name -> lycosa.scheduler.v1.JobState
-	44, // 15: lycosa.scheduler.v1.JobStatus.spec:type_name -> lycosa.job.v1.Spec
+	46, // 15: lycosa.scheduler.v1.JobStatus.spec:type_name -> lycosa.job.v1.Spec
 	15, // 16: lycosa.scheduler.v1.JobStatus.counters:type_name -> lycosa.scheduler.v1.Counters
-	43, // 17: lycosa.scheduler.v1.JobStatus.created_at:type_name -> google.protobuf.Timestamp
-	43, // 18: lycosa.scheduler.v1.JobStatus.started_at:type_name -> google.protobuf.Timestamp
-	43, // 19: lycosa.scheduler.v1.JobStatus.finished_at:type_name -> google.protobuf.Timestamp
-	45, // 20: lycosa.scheduler.v1.JobStatus.running:type_name -> google.protobuf.Duration
-	43, // 21: lycosa.scheduler.v1.JobStatus.next_ready_at:type_name -> google.protobuf.Timestamp
-	44, // 22: lycosa.scheduler.v1.ApplyJobRequest.spec:type_name -> lycosa.job.v1.Spec
-	16, // 23: lycosa.scheduler.v1.ApplyJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
-	16, // 24: lycosa.scheduler.v1.ListJobsResponse.jobs:type_name -> lycosa.scheduler.v1.JobStatus
-	16, // 25: lycosa.scheduler.v1.ShowJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
-	2,  // 26: lycosa.scheduler.v1.SetJobStateRequest.wish:type_name -> lycosa.scheduler.v1.JobWish
-	16, // 27: lycosa.scheduler.v1.SetJobStateResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
-	28, // 28: lycosa.scheduler.v1.AddSeedsResponse.rejected:type_name -> lycosa.scheduler.v1.RejectedSeed
-	45, // 29: lycosa.scheduler.v1.WatchJobRequest.interval:type_name -> google.protobuf.Duration
-	16, // 30: lycosa.scheduler.v1.WatchJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
-	3,  // 31: lycosa.scheduler.v1.ExplainResponse.state:type_name -> lycosa.scheduler.v1.UrlState
-	43, // 32: lycosa.scheduler.v1.ExplainResponse.next_at:type_name -> google.protobuf.Timestamp
-	40, // 33: lycosa.scheduler.v1.ExplainResponse.found:type_name -> lycosa.crawl.v1.Candidate
-	39, // 34: lycosa.scheduler.v1.ExplainResponse.last_outcome:type_name -> lycosa.crawl.v1.Outcome
-	34, // 35: lycosa.scheduler.v1.ExplainResponse.queue:type_name -> lycosa.scheduler.v1.QueueStatus
-	4,  // 36: lycosa.scheduler.v1.QueueStatus.state:type_name -> lycosa.scheduler.v1.QueueState
-	43, // 37: lycosa.scheduler.v1.QueueStatus.next_at:type_name -> google.protobuf.Timestamp
-	45, // 38: lycosa.scheduler.v1.QueueStatus.delay:type_name -> google.protobuf.Duration
-	4,  // 39: lycosa.scheduler.v1.ListQueuesRequest.state:type_name -> lycosa.scheduler.v1.QueueState
-	34, // 40: lycosa.scheduler.v1.ListQueuesResponse.queues:type_name -> lycosa.scheduler.v1.QueueStatus
-	7,  // 41: lycosa.scheduler.v1.ListInstancesResponse.instances:type_name -> lycosa.scheduler.v1.Instance
-	5,  // 42: lycosa.scheduler.v1.SchedulerService.Commit:input_type -> lycosa.scheduler.v1.CommitRequest
-	11, // 43: lycosa.scheduler.v1.SchedulerService.Join:input_type -> lycosa.scheduler.v1.JoinRequest
-	17, // 44: lycosa.scheduler.v1.ControlService.ApplyJob:input_type -> lycosa.scheduler.v1.ApplyJobRequest
-	19, // 45: lycosa.scheduler.v1.ControlService.ListJobs:input_type -> lycosa.scheduler.v1.ListJobsRequest
-	21, // 46: lycosa.scheduler.v1.ControlService.ShowJob:input_type -> lycosa.scheduler.v1.ShowJobRequest
-	23, // 47: lycosa.scheduler.v1.ControlService.SetJobState:input_type -> lycosa.scheduler.v1.SetJobStateRequest
-	25, // 48: lycosa.scheduler.v1.ControlService.DeleteJob:input_type -> lycosa.scheduler.v1.DeleteJobRequest
-	27, // 49: lycosa.scheduler.v1.ControlService.AddSeeds:input_type -> lycosa.scheduler.v1.AddSeedsRequest
-	30, // 50: lycosa.scheduler.v1.ControlService.WatchJob:input_type -> lycosa.scheduler.v1.WatchJobRequest
-	32, // 51: lycosa.scheduler.v1.ControlService.Explain:input_type -> lycosa.scheduler.v1.ExplainRequest
-	35, // 52: lycosa.scheduler.v1.ControlService.ListQueues:input_type -> lycosa.scheduler.v1.ListQueuesRequest
-	37, // 53: lycosa.scheduler.v1.ControlService.ListInstances:input_type -> lycosa.scheduler.v1.ListInstancesRequest
-	6,  // 54: lycosa.scheduler.v1.SchedulerService.Commit:output_type -> lycosa.scheduler.v1.CommitResponse
-	14, // 55: lycosa.scheduler.v1.SchedulerService.Join:output_type -> lycosa.scheduler.v1.JoinResponse
-	18, // 56: lycosa.scheduler.v1.ControlService.ApplyJob:output_type -> lycosa.scheduler.v1.ApplyJobResponse
-	20, // 57: lycosa.scheduler.v1.ControlService.ListJobs:output_type -> lycosa.scheduler.v1.ListJobsResponse
-	22, // 58: lycosa.scheduler.v1.ControlService.ShowJob:output_type -> lycosa.scheduler.v1.ShowJobResponse
-	24, // 59: lycosa.scheduler.v1.ControlService.SetJobState:output_type -> lycosa.scheduler.v1.SetJobStateResponse
-	26, // 60: lycosa.scheduler.v1.ControlService.DeleteJob:output_type -> lycosa.scheduler.v1.DeleteJobResponse
-	29, // 61: lycosa.scheduler.v1.ControlService.AddSeeds:output_type -> lycosa.scheduler.v1.AddSeedsResponse
-	31, // 62: lycosa.scheduler.v1.ControlService.WatchJob:output_type -> lycosa.scheduler.v1.WatchJobResponse
-	33, // 63: lycosa.scheduler.v1.ControlService.Explain:output_type -> lycosa.scheduler.v1.ExplainResponse
-	36, // 64: lycosa.scheduler.v1.ControlService.ListQueues:output_type -> lycosa.scheduler.v1.ListQueuesResponse
-	38, // 65: lycosa.scheduler.v1.ControlService.ListInstances:output_type -> lycosa.scheduler.v1.ListInstancesResponse
-	54, // [54:66] is the sub-list for method output_type
-	42, // [42:54] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	45, // 17: lycosa.scheduler.v1.JobStatus.created_at:type_name -> google.protobuf.Timestamp
+	45, // 18: lycosa.scheduler.v1.JobStatus.started_at:type_name -> google.protobuf.Timestamp
+	45, // 19: lycosa.scheduler.v1.JobStatus.finished_at:type_name -> google.protobuf.Timestamp
+	47, // 20: lycosa.scheduler.v1.JobStatus.running:type_name -> google.protobuf.Duration
+	45, // 21: lycosa.scheduler.v1.JobStatus.next_ready_at:type_name -> google.protobuf.Timestamp
+	17, // 22: lycosa.scheduler.v1.JobStatus.retired:type_name -> lycosa.scheduler.v1.RetiredQueue
+	18, // 23: lycosa.scheduler.v1.JobStatus.deferred:type_name -> lycosa.scheduler.v1.DeferredHost
+	45, // 24: lycosa.scheduler.v1.DeferredHost.next_at:type_name -> google.protobuf.Timestamp
+	46, // 25: lycosa.scheduler.v1.ApplyJobRequest.spec:type_name -> lycosa.job.v1.Spec
+	16, // 26: lycosa.scheduler.v1.ApplyJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
+	16, // 27: lycosa.scheduler.v1.ListJobsResponse.jobs:type_name -> lycosa.scheduler.v1.JobStatus
+	16, // 28: lycosa.scheduler.v1.ShowJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
+	2,  // 29: lycosa.scheduler.v1.SetJobStateRequest.wish:type_name -> lycosa.scheduler.v1.JobWish
+	16, // 30: lycosa.scheduler.v1.SetJobStateResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
+	30, // 31: lycosa.scheduler.v1.AddSeedsResponse.rejected:type_name -> lycosa.scheduler.v1.RejectedSeed
+	47, // 32: lycosa.scheduler.v1.WatchJobRequest.interval:type_name -> google.protobuf.Duration
+	16, // 33: lycosa.scheduler.v1.WatchJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
+	3,  // 34: lycosa.scheduler.v1.ExplainResponse.state:type_name -> lycosa.scheduler.v1.UrlState
+	45, // 35: lycosa.scheduler.v1.ExplainResponse.next_at:type_name -> google.protobuf.Timestamp
+	42, // 36: lycosa.scheduler.v1.ExplainResponse.found:type_name -> lycosa.crawl.v1.Candidate
+	41, // 37: lycosa.scheduler.v1.ExplainResponse.last_outcome:type_name -> lycosa.crawl.v1.Outcome
+	36, // 38: lycosa.scheduler.v1.ExplainResponse.queue:type_name -> lycosa.scheduler.v1.QueueStatus
+	4,  // 39: lycosa.scheduler.v1.QueueStatus.state:type_name -> lycosa.scheduler.v1.QueueState
+	45, // 40: lycosa.scheduler.v1.QueueStatus.next_at:type_name -> google.protobuf.Timestamp
+	47, // 41: lycosa.scheduler.v1.QueueStatus.delay:type_name -> google.protobuf.Duration
+	4,  // 42: lycosa.scheduler.v1.ListQueuesRequest.state:type_name -> lycosa.scheduler.v1.QueueState
+	36, // 43: lycosa.scheduler.v1.ListQueuesResponse.queues:type_name -> lycosa.scheduler.v1.QueueStatus
+	7,  // 44: lycosa.scheduler.v1.ListInstancesResponse.instances:type_name -> lycosa.scheduler.v1.Instance
+	5,  // 45: lycosa.scheduler.v1.SchedulerService.Commit:input_type -> lycosa.scheduler.v1.CommitRequest
+	11, // 46: lycosa.scheduler.v1.SchedulerService.Join:input_type -> lycosa.scheduler.v1.JoinRequest
+	19, // 47: lycosa.scheduler.v1.ControlService.ApplyJob:input_type -> lycosa.scheduler.v1.ApplyJobRequest
+	21, // 48: lycosa.scheduler.v1.ControlService.ListJobs:input_type -> lycosa.scheduler.v1.ListJobsRequest
+	23, // 49: lycosa.scheduler.v1.ControlService.ShowJob:input_type -> lycosa.scheduler.v1.ShowJobRequest
+	25, // 50: lycosa.scheduler.v1.ControlService.SetJobState:input_type -> lycosa.scheduler.v1.SetJobStateRequest
+	27, // 51: lycosa.scheduler.v1.ControlService.DeleteJob:input_type -> lycosa.scheduler.v1.DeleteJobRequest
+	29, // 52: lycosa.scheduler.v1.ControlService.AddSeeds:input_type -> lycosa.scheduler.v1.AddSeedsRequest
+	32, // 53: lycosa.scheduler.v1.ControlService.WatchJob:input_type -> lycosa.scheduler.v1.WatchJobRequest
+	34, // 54: lycosa.scheduler.v1.ControlService.Explain:input_type -> lycosa.scheduler.v1.ExplainRequest
+	37, // 55: lycosa.scheduler.v1.ControlService.ListQueues:input_type -> lycosa.scheduler.v1.ListQueuesRequest
+	39, // 56: lycosa.scheduler.v1.ControlService.ListInstances:input_type -> lycosa.scheduler.v1.ListInstancesRequest
+	6,  // 57: lycosa.scheduler.v1.SchedulerService.Commit:output_type -> lycosa.scheduler.v1.CommitResponse
+	14, // 58: lycosa.scheduler.v1.SchedulerService.Join:output_type -> lycosa.scheduler.v1.JoinResponse
+	20, // 59: lycosa.scheduler.v1.ControlService.ApplyJob:output_type -> lycosa.scheduler.v1.ApplyJobResponse
+	22, // 60: lycosa.scheduler.v1.ControlService.ListJobs:output_type -> lycosa.scheduler.v1.ListJobsResponse
+	24, // 61: lycosa.scheduler.v1.ControlService.ShowJob:output_type -> lycosa.scheduler.v1.ShowJobResponse
+	26, // 62: lycosa.scheduler.v1.ControlService.SetJobState:output_type -> lycosa.scheduler.v1.SetJobStateResponse
+	28, // 63: lycosa.scheduler.v1.ControlService.DeleteJob:output_type -> lycosa.scheduler.v1.DeleteJobResponse
+	31, // 64: lycosa.scheduler.v1.ControlService.AddSeeds:output_type -> lycosa.scheduler.v1.AddSeedsResponse
+	33, // 65: lycosa.scheduler.v1.ControlService.WatchJob:output_type -> lycosa.scheduler.v1.WatchJobResponse
+	35, // 66: lycosa.scheduler.v1.ControlService.Explain:output_type -> lycosa.scheduler.v1.ExplainResponse
+	38, // 67: lycosa.scheduler.v1.ControlService.ListQueues:output_type -> lycosa.scheduler.v1.ListQueuesResponse
+	40, // 68: lycosa.scheduler.v1.ControlService.ListInstances:output_type -> lycosa.scheduler.v1.ListInstancesResponse
+	57, // [57:69] is the sub-list for method output_type
+	45, // [45:57] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_lycosa_scheduler_v1_scheduler_proto_init() }
@@ -3160,7 +3322,7 @@ func file_lycosa_scheduler_v1_scheduler_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_lycosa_scheduler_v1_scheduler_proto_rawDesc), len(file_lycosa_scheduler_v1_scheduler_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   34,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   2,
 		},
