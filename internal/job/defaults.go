@@ -127,6 +127,7 @@ func WithDefaults(s *jobv1.Spec, version string) *jobv1.Spec {
 	}
 	set(&e.Storage.WarcFileBytes, DefaultWARCFileBytes)
 	set(&e.Storage.WarcLevel, DefaultWARCLevel)
+	orderDefaults(e)
 	if e.Name == "" {
 		e.Name = NameFor(e.Seeds)
 	}

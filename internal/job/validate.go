@@ -56,6 +56,7 @@ func Validate(s *jobv1.Spec) error {
 	}
 	validateDelays(s, bad)
 	validateFetch(s, bad)
+	validateLimits(s, bad)
 	for i, h := range s.GetPipeline() {
 		if !oneOf(h.GetHandler(), handlerNames) {
 			bad(fmt.Sprintf("pipeline[%d].handler", i), "%s", unknown(h.GetHandler(), handlerNames))

@@ -17,19 +17,7 @@ const (
 	maxAddresses = 8
 	// lookupRetry is the wait after a lookup that gave no usable answer.
 	lookupRetry = 30 * time.Second
-	// busyAddress is the wait for an address that has as many fetches as it
-	// may, where no delay says when one may end.
-	busyAddress = 20 * time.Millisecond
 )
-
-// addrClock is an address's clock, which all hosts on it share. It is in memory
-// while a lease holds it or its delay runs; after a restart all addresses wait
-// for their delay.
-type addrClock struct {
-	out  int
-	next time.Time
-	slot time.Time // the time given last to a host that found it busy
-}
 
 func encodeAddresses(key []byte, a *crawlv1.HostAddresses) []byte {
 	w := newWriter()
@@ -206,81 +194,11 @@ func (f *Frontier) endHost(h *host, e ending) {
 	}
 }
 
-// reserve takes those of the host's addresses that are free now. Where none
-// is, it says when to ask again: hosts that wait for one address are given
-// times in turn.
-func (f *Frontier) reserve(q *queue, now time.Time) (addrs []netip.Addr, again time.Time) {
-	h, pol := q.host, &q.job.pol
-	for _, a := range h.addrs {
-		limit, delay := pol.Address(a)
-		c := f.addrs[a]
-		if c == nil {
-			if wait := f.openedAt.Add(delay); wait.After(now) && f.restarted {
-				again = earliest(again, wait)
-				continue
-			}
-			addrs = append(addrs, a)
-			continue
-		}
-		if (limit == 0 || c.out < limit) && !c.next.After(now) {
-			addrs = append(addrs, a)
-			continue
-		}
-		step := max(delay, busyAddress)
-		c.slot = latest(c.slot.Add(step), c.next, now.Add(step/2))
-		again = earliest(again, c.slot)
-	}
-	if len(addrs) == 0 {
-		return nil, again
-	}
-	for _, a := range addrs {
-		c := f.addrs[a]
-		if c == nil {
-			c = &addrClock{}
-			f.addrs[a] = c
-		}
-		c.out++
-		_, delay := pol.Address(a)
-		// Starts on an address are a delay apart as well: several may be out.
-		c.next = latest(c.next, now.Add(delay))
-	}
-	return addrs, again
-}
-
 func earliest(t, o time.Time) time.Time {
 	if t.IsZero() || o.Before(t) {
 		return o
 	}
 	return t
-}
-
-// free gives a lease's addresses back. The one that was connected is charged;
-// where nobody knows, all are.
-func (f *Frontier) free(l *lease, connected []byte, known bool, now time.Time) {
-	used, ok := netip.AddrFromSlice(connected)
-	for _, a := range l.addrs {
-		c := f.addrs[a]
-		if c == nil {
-			continue
-		}
-		c.out--
-		if _, delay := l.job.pol.Address(a); !known || ok && used.Unmap() == a {
-			c.next = latest(c.next, now.Add(delay))
-		}
-		if c.out <= 0 && !c.next.After(now) {
-			delete(f.addrs, a)
-		}
-	}
-	l.addrs = nil
-}
-
-// sweepAddresses forgets addresses whose delay has run out.
-func (f *Frontier) sweepAddresses(now time.Time) {
-	for a, c := range f.addrs {
-		if c.out <= 0 && !c.next.After(now) {
-			delete(f.addrs, a)
-		}
-	}
 }
 
 // commitAddresses takes the addresses of a commit's hosts.

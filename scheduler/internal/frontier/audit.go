@@ -134,6 +134,10 @@ func (a *auditor) scan() error {
 			if _, err := decodeRobots(k, v); err != nil {
 				a.add("record", "", "robots.txt of %q: %v", k[2:], err)
 			}
+		case kindLimiter:
+			if _, err := decodeLimiter(k, v); err != nil {
+				a.add("record", "", "clock of %q: %v", k[1:], err)
+			}
 		case kindBad:
 			a.report.Quarantined++
 		case kindMeta, kindJob, kindCounters:

@@ -102,7 +102,8 @@ func (f *Frontier) outcome(b *store.Batch, j *job, out *crawlv1.Outcome, kept []
 	took := res.GetTimings().GetTotal().AsDuration()
 	h := l.queue.host
 	f.observe(h, out, now)
-	f.closeLease(b, l, endOf{took: took, known: true, connected: res.GetAddress()}, now)
+	f.closeLease(b, l, endOf{took: took, known: true, connected: res.GetAddress(),
+		bytes: res.GetReceivedBytes(), page: l.page != nil && res.GetClass() == crawlv1.OutcomeClass_OUTCOME_CLASS_HTTP}, now)
 	if l.task != nil {
 		f.hostResult(h, j, out, now)
 		f.robotsOutcome(b, l, out, now)

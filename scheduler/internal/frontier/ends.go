@@ -24,6 +24,8 @@ type endOf struct {
 	known     bool   // took is true, and the fetch ended just now
 	untouched bool   // no request can have reached the host
 	connected []byte // address; empty: none, where known
+	bytes     int64  // received
+	page      bool   // it was a page
 }
 
 // closeLease takes a lease out of all that counts it and starts the clocks.
@@ -48,7 +50,7 @@ func (f *Frontier) closeLease(b *store.Batch, l *lease, end endOf, now time.Time
 		f.solo = nil
 		f.signalAll()
 	}
-	f.free(l, end.connected, end.known || end.untouched, now)
+	f.settleClocks(b, l, end, now)
 	if l.fetched {
 		return
 	}
@@ -85,7 +87,7 @@ func (f *Frontier) Renew(leaseID uint64, stage downloaderv1.Stage, fetchDuration
 	}
 	h := l.queue.host
 	h.out--
-	f.free(l, nil, false, now) // which address was connected is told later: all are charged
+	f.fetchEnded(l, nil, false, false, now) // which address was connected is told later: all are charged
 	f.ended(h, l.job, schemeOf(l.url), took, fetchDuration != nil, now)
 	f.place(h, now)
 }

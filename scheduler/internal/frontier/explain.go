@@ -177,6 +177,9 @@ func (f *Frontier) queueStatus(j *job, key string, now time.Time) *schedulerv1.Q
 		s.Addresses = append(s.Addresses, a.AsSlice())
 	}
 	s.State, s.Reason = q.why(now)
+	if q.parked != nil {
+		s.NextAt = timestamp(q.parkedUntil)
+	}
 	if t, ok := q.at(now); ok && t.After(now) {
 		s.NextAt = timestamp(t)
 	}
@@ -205,8 +208,8 @@ func (q *queue) why(now time.Time) (schedulerv1.QueueState, string) {
 		return waiting, fmt.Sprintf("back-off after %d failures", h.failures)
 	case h.next.After(now):
 		return waiting, fmt.Sprintf("delay %s after the last fetch", h.wait)
-	case h.hold.After(now):
-		return waiting, "its address serves other hosts now"
+	case q.parked != nil:
+		return waiting, q.parked.why(q, now)
 	case q.capped:
 		return waiting, "a limit of the job is reached, but for what is out"
 	}

@@ -38,7 +38,10 @@ type Frontier struct {
 	turn     int    // index in order of whose turn it is
 	nextNum  uint32
 	hosts    map[string]*host
-	addrs    map[netip.Addr]*addrClock
+	addrs    map[netip.Addr]*limiter
+	limiters map[string]*limiter
+	closed   limiterHeap // clocks with waiters
+	tickets  uint64
 	leases   map[uint64]*lease
 	waiting  hostHeap
 	expiry   leaseHeap
@@ -128,7 +131,7 @@ func newFrontier(o Options) *Frontier {
 	f := &Frontier{
 		o: o, st: o.Store, log: o.Logger, met: newMetrics(o.Registerer),
 		jobs: map[string]*job{}, byNum: map[uint32]*job{}, nextNum: 1,
-		hosts: map[string]*host{}, addrs: map[netip.Addr]*addrClock{}, leases: map[uint64]*lease{},
+		hosts: map[string]*host{}, addrs: map[netip.Addr]*limiter{}, limiters: map[string]*limiter{}, leases: map[uint64]*lease{},
 		ready: map[string]chan struct{}{}, changed: make(chan struct{}),
 		kickTick: make(chan struct{}, 1), kickDecide: make(chan struct{}, 1), kickLookup: make(chan struct{}, 1),
 	}

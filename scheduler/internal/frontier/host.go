@@ -29,7 +29,7 @@ type host struct {
 	saved    bool // the disk has a record
 	failures uint32
 	failedAt time.Time // when the back-off in force began
-	hold     time.Time // no fetch before: an address is busy; not kept on disk
+	domain   string    // registrable domain; empty: not computed yet
 
 	origins [2]*origin
 
@@ -197,6 +197,9 @@ func (q *queue) at(now time.Time) (t time.Time, ok bool) {
 	if q.ending != nil && !q.empty() {
 		return now, true
 	}
+	if q.parked != nil {
+		return t, false // its clock rouses it
+	}
 	want := q.taskWaits()
 	t = now
 	if !want && !q.capped {
@@ -221,7 +224,7 @@ func (q *queue) at(now time.Time) (t time.Time, ok bool) {
 	if !want || h.lookupBusy || h.out > 0 && h.out >= h.limit(j) {
 		return t, false
 	}
-	return latest(t, h.next, h.hold, h.lookupAt), true
+	return latest(t, h.next, h.lookupAt), true
 }
 
 // taskWaits tells whether a robots.txt is to be leased here.
@@ -328,6 +331,7 @@ func (f *Frontier) dropQueue(q *queue) {
 	h := q.host
 	h.queues = slices.DeleteFunc(h.queues, func(o *queue) bool { return o == q })
 	delete(q.job.queues, h.key)
+	q.parked = nil
 	q.inReady = true // what is left of it in a ready list is passed over
 	f.active--
 }

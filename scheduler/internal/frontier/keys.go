@@ -20,6 +20,7 @@ import (
 //	r <scheme> <host key>                          an origin's robots.txt
 //	l <lease u64>                                  a lease that is out
 //	p <sequence u64>                               a journalled commit's candidates
+//	g <name>                                       a clock that hosts share
 //	x <key>                                        a bad record, set aside
 const (
 	kindMeta     = 'm'
@@ -34,6 +35,7 @@ const (
 	kindRobots   = 'r'
 	kindLease    = 'l'
 	kindJournal  = 'p'
+	kindLimiter  = 'g'
 	kindBad      = 'x'
 )
 

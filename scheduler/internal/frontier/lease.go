@@ -33,6 +33,8 @@ type lease struct {
 	latest    time.Time // renewals end here
 	allowance int64
 	addrs     []netip.Addr
+	holds     []hold // its places under clocks
+	issued    time.Time
 	fetched   bool // the host's clock runs already
 	solo      bool
 	index     int
@@ -85,6 +87,7 @@ func (f *Frontier) leaseMany(member string, max int) ([]*crawlv1.Lease, store.Pe
 		return nil, nil, nil
 	}
 	now := f.now()
+	f.wakeClocks(now)
 	f.wake(now)
 	b := f.newBatch()
 	g := grant{f: f, b: b, now: now, shard: shard, member: member, budget: endedPerCall}
@@ -354,13 +357,12 @@ func (g *grant) page(q *queue, e *entry) *lease {
 		q.hold()
 		return nil
 	}
-	addrs, again := f.reserve(q, g.now)
-	if addrs == nil {
-		q.host.hold = again
+	holds, addrs, ok := f.claim(q, true, g.now)
+	if !ok {
 		return nil
 	}
 	q.subs[e.scheme()].pop()
-	l := &lease{url: e.url, page: e, solo: solo, allowance: allowance, addrs: addrs}
+	l := &lease{url: e.url, page: e, solo: solo, allowance: allowance, addrs: addrs, holds: holds}
 	g.b.Delete(queuedKey(j.num, q.host.key, e.scheme(), e.pos, e.key))
 	j.cnt.queued--
 	j.cnt.leased++
@@ -396,13 +398,12 @@ func (g *grant) robots(q *queue, t *robotsTask) *lease {
 			return nil
 		}
 	}
-	addrs, again := f.reserve(q, g.now)
-	if addrs == nil {
-		q.host.hold = again
+	holds, addrs, ok := f.claim(q, false, g.now)
+	if !ok {
 		return nil
 	}
 	t.leased = true
-	l := &lease{url: t.url, task: t, allowance: allowance, addrs: addrs}
+	l := &lease{url: t.url, task: t, allowance: allowance, addrs: addrs, holds: holds}
 	g.issue(q, l, allowance)
 	p := g.out[len(g.out)-1]
 	p.Purpose = crawlv1.Purpose_PURPOSE_ROBOTS
@@ -421,7 +422,7 @@ func (g *grant) issue(q *queue, l *lease, allowance int64) {
 			break
 		}
 	}
-	l.job, l.queue, l.member, l.length = j, q, g.member, f.o.LeaseDeadline
+	l.job, l.queue, l.member, l.length, l.issued = j, q, g.member, f.o.LeaseDeadline, g.now
 	l.expires = g.now.Add(l.length + f.o.LeaseGrace)
 	l.latest = g.now.Add(max(f.o.MaxLease, l.length) + f.o.LeaseGrace)
 	f.leases[l.id] = l

@@ -274,12 +274,8 @@ func (f *Frontier) revive(j *job, id uint64, rec *leaseRecord, now time.Time) *l
 	} else if l.solo {
 		f.solo = l
 	}
-	for _, a := range l.addrs {
-		if f.addrs[a] == nil {
-			f.addrs[a] = &addrClock{}
-		}
-		f.addrs[a].out++
-	}
+	l.issued = now
+	f.holdAgain(l, now)
 	// The downloader counts the deadline from its receipt; what the wall clock
 	// did meanwhile is not known, so that the whole length is waited for.
 	l.expires = now.Add(max(f.o.AdoptWait, l.length+f.o.LeaseGrace))

@@ -25,9 +25,13 @@ type queue struct {
 
 	idleSince time.Time // zero: not among the idle
 
-	inReady bool
-	capped  bool    // its job's limit holds it, until something is given back
-	ending  *ending // its URLs are ended instead of fetched
+	inReady     bool
+	capped      bool                // its job's limit holds it, until something is given back
+	parked      *limiter            // the shared clock under which it waits; nil: none
+	parkedUntil time.Time           // zero: not known
+	tickets     map[*limiter]uint64 // its turns under clocks
+
+	ending *ending // its URLs are ended instead of fetched
 }
 
 // ending says what becomes of a queue's URLs.

@@ -105,8 +105,9 @@ func (f *Frontier) tick() time.Duration {
 	f.retireIdle(now)
 	f.activate(now)
 	f.wake(now)
+	f.wakeClocks(now)
 	f.rotate(now)
-	f.sweepAddresses(now)
+	f.sweepClocks(now)
 	for _, o := range []*outage{&f.hold, &f.network.down} {
 		if o.reason == "" {
 			continue
@@ -116,6 +117,9 @@ func (f *Frontier) tick() time.Duration {
 		} else {
 			f.dueAt(o.probe)
 		}
+	}
+	if len(f.closed) > 0 {
+		f.dueAt(f.closed[0].at)
 	}
 	if len(f.waiting) > 0 {
 		f.dueAt(f.waiting[0].at)

@@ -173,6 +173,9 @@ func (f *Frontier) mayYield(q *queue, now time.Time) bool {
 			return false
 		}
 	}
+	if q.parked != nil && q.parkedUntil.After(now.Add(parkedLong)) {
+		return true
+	}
 	return q.since >= turnLength || q.host.next.After(now.Add(longWait)) || q.capped
 }
 
@@ -180,7 +183,7 @@ func (f *Frontier) mayYield(q *queue, now time.Time) bool {
 func (f *Frontier) demote(b *store.Batch, q *queue, now time.Time) {
 	j, key := q.job, q.host.key
 	b.Delete(inactiveKey(j.num, q.due, key))
-	due := f.nextDue(latest(now, q.host.next))
+	due := f.nextDue(latest(now, q.host.next, q.parkedUntil))
 	writeQueue(b, j.num, key, due)
 	f.saveHost(b, q.host, now)
 	f.dropQueue(q)

@@ -25,6 +25,15 @@ type Rules struct {
 	BackOff       time.Duration
 	IgnoreRobots  bool
 
+	// HostLimit, DomainLimit and JobLimit are further limits of those clocks.
+	HostLimit   Limit
+	DomainLimit Limit
+	JobLimit    Limit
+	// Groups are named clocks.
+	Groups []Group
+
+	address         Limit
+	failures        map[jobv1.FailureClass]Failure
 	addressDelay    time.Duration
 	perAddress      int
 	addressDelaySet bool
@@ -72,6 +81,9 @@ func New(spec *jobv1.Spec) Rules {
 	if p.GetPerAddress() > 0 {
 		r.perAddress, r.perAddressSet = int(p.GetPerAddress()), true
 	}
+	r.HostLimit, r.DomainLimit, r.JobLimit = limitOf(p.GetHostLimit()), limitOf(p.GetDomainLimit()), limitOf(p.GetJobLimit())
+	r.address, r.Groups = limitOf(p.GetAddressLimit()), groupsOf(p.GetGroups())
+	r.failures = failuresOf(p, &r)
 	for _, s := range spec.GetFetch().GetAllowNet() {
 		if n, err := netip.ParsePrefix(s); err == nil {
 			r.allow = append(r.allow, n)

@@ -1,0 +1,319 @@
+package frontier
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	crawlv1 "lycosa.dev/proto/gen/lycosa/crawl/v1"
+	downloaderv1 "lycosa.dev/proto/gen/lycosa/downloader/v1"
+	jobv1 "lycosa.dev/proto/gen/lycosa/job/v1"
+	schedulerv1 "lycosa.dev/proto/gen/lycosa/scheduler/v1"
+
+	"lycosa.dev/scheduler/internal/frontier/store"
+	"lycosa.dev/scheduler/internal/politeness"
+)
+
+// simScale is by how much the simulations are longer than in `make test`:
+// LYCOSA_SIM=100 is about two million fetches.
+func simScale() int {
+	if n, err := strconv.Atoi(os.Getenv("LYCOSA_SIM")); err == nil && n > 0 {
+		return n
+	}
+	return 1
+}
+
+// clockLaw watches one clock from the web's side.
+type clockLaw struct {
+	limit   politeness.Limit
+	out     int
+	lastEnd time.Time
+	started time.Time
+	days    map[int64]uint64
+	bytes   int64
+	first   time.Time
+	largest int64
+}
+
+// simWeb is the web of a simulation, the law over every fetch of it.
+type simWeb struct {
+	mu       sync.Mutex
+	clocks   map[string]*clockLaw
+	under    func(host string, addr netip.Addr) map[string]politeness.Limit
+	answer   func(l *crawlv1.Lease, n int) *crawlv1.Outcome // n: fetches of the URL before
+	visited  map[string]int
+	notUntil map[string]time.Time // Retry-After, by host
+	lastOf   map[string]time.Time // by host: the last fetch's start
+	broken   []string
+	fetches  int
+	size     int64
+}
+
+func newSimWeb(under func(string, netip.Addr) map[string]politeness.Limit) *simWeb {
+	return &simWeb{clocks: map[string]*clockLaw{}, under: under, visited: map[string]int{}, notUntil: map[string]time.Time{},
+		lastOf: map[string]time.Time{}, size: 20000}
+}
+
+func (w *simWeb) breaks(format string, args ...any) {
+	if len(w.broken) < 10 {
+		w.broken = append(w.broken, fmt.Sprintf(format, args...))
+	}
+}
+
+// begin checks every clock that a fetch is under.
+func (w *simWeb) begin(l *crawlv1.Lease) (n int, laws []*clockLaw) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	addr, _ := netip.AddrFromSlice(l.Addresses[0])
+	w.fetches++
+	if t := w.notUntil[l.HostKey]; now.Before(t) {
+		w.breaks("%s was fetched %s before its host's Retry-After", l.Url, t.Sub(now))
+	}
+	for name, limit := range w.under(l.HostKey, addr) {
+		c := w.clocks[name]
+		if c == nil {
+			c = &clockLaw{limit: limit, days: map[int64]uint64{}, first: now}
+			w.clocks[name] = c
+		}
+		if gap := now.Sub(c.lastEnd); !c.lastEnd.IsZero() && gap < limit.Delay && !(limit.Concurrency > 1 && gap == 0) {
+			w.breaks("%s: %s began %s after a fetch ended, the delay is %s", name, l.Url, gap, limit.Delay)
+		}
+		if gap := now.Sub(c.started); !c.started.IsZero() && gap < limit.Delay {
+			w.breaks("%s: %s began %s after another began, the delay is %s", name, l.Url, gap, limit.Delay)
+		}
+		c.started = now
+		if c.out++; limit.Concurrency > 0 && c.out > limit.Concurrency {
+			w.breaks("%s: %d fetches out with %s, it allows %d", name, c.out, l.Url, limit.Concurrency)
+		}
+		if l.Purpose == crawlv1.Purpose_PURPOSE_PAGE {
+			day := now.UnixNano() / int64(24*time.Hour)
+			if c.days[day]++; limit.PagesPerDay > 0 && c.days[day] > limit.PagesPerDay {
+				w.breaks("%s: page %d of the day with %s, it allows %d", name, c.days[day], l.Url, limit.PagesPerDay)
+			}
+		}
+		if limit.Rate > 0 {
+			// What was received until now, without the last fetches that were
+			// out together, is paid for.
+			owed := c.bytes - w.size*int64(max(1, limit.Concurrency))
+			if allowed := float64(limit.Rate) * now.Sub(c.first).Seconds(); float64(owed) > allowed {
+				w.breaks("%s: %d bytes in %s, it allows %d a second", name, c.bytes, now.Sub(c.first), limit.Rate)
+			}
+		}
+		laws = append(laws, c)
+	}
+	n = w.visited[l.Url]
+	w.visited[l.Url]++
+	w.lastOf[l.HostKey] = now
+	return n, laws
+}
+
+func (w *simWeb) end(laws []*clockLaw, o *crawlv1.Outcome) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	for _, c := range laws {
+		c.out--
+		c.lastEnd = now
+		c.bytes += o.GetFetch().GetReceivedBytes()
+	}
+	if ra := o.GetFetch().GetRetryAfter(); ra != nil {
+		w.notUntil[o.HostKey] = now.Add(ra.AsDuration())
+	}
+}
+
+// fetch is one fetch: begin, take time, end, and tell.
+func (w *simWeb) fetch(ctx context.Context, f *Frontier, l *crawlv1.Lease, took, lag time.Duration, report bool) {
+	n, laws := w.begin(l)
+	o := outcomeOf(l, 200)
+	o.Fetch.ReceivedBytes = w.size
+	if w.answer != nil {
+		o = w.answer(l, n)
+	}
+	alive := pause(ctx, took)
+	o.Fetch.Timings.Total = durationpb.New(took)
+	w.end(laws, o)
+	if !alive {
+		return
+	}
+	if report {
+		f.Renew(l.Id, downloaderv1.Stage_STAGE_FETCHED, &took)
+		if !pause(ctx, lag) {
+			return
+		}
+	}
+	f.Commit(ctx, &schedulerv1.CommitRequest{Outcome: o})
+}
+
+// lessee is a simulated downloader.
+func (w *simWeb) lessee(ctx context.Context, f *Frontier, id string, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 11))
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for {
+		ready := f.Ready(id)
+		ls, err := f.Lease(ctx, id, 16)
+		if err != nil {
+			return
+		}
+		for _, l := range ls {
+			took, lag, report := time.Duration(rng.IntN(2000))*time.Millisecond, time.Duration(rng.IntN(3000))*time.Millisecond, rng.IntN(2) == 0
+			wg.Go(func() { w.fetch(ctx, f, l, took, lag, report) })
+		}
+		if len(ls) > 0 {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ready:
+		}
+	}
+}
+
+// simLookup gives every host one of n addresses.
+func simLookup(n uint32) LookupFunc {
+	return func(ctx context.Context, host, job string, refresh bool) (*crawlv1.HostAddresses, error) {
+		return &crawlv1.HostAddresses{Host: host, Status: crawlv1.HostStatus_HOST_STATUS_RESOLVED,
+			Addresses: [][]byte{simAddress(host, n)}, ExpiresAt: timestamppb.New(time.Now().Add(365 * 24 * time.Hour))}, nil
+	}
+}
+
+func simAddress(host string, n uint32) []byte {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(host))
+	x := h.Sum32() % n
+	return []byte{93, byte(x >> 16), byte(x >> 8), byte(x)}
+}
+
+// simulate runs a frontier with three lessees until the job ends or the time is
+// over, in phases of which each is a process of its own.
+func (w *simWeb) simulate(t *testing.T, o Options, phases []time.Duration, setup func(f *Frontier)) *schedulerv1.JobStatus {
+	t.Helper()
+	mem := store.NewMemory()
+	var last *schedulerv1.JobStatus
+	for i, d := range phases {
+		o.Store, o.DeadLeasesAtStart = mem, true
+		f, err := Open(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = f.Run(ctx) })
+		if i == 0 {
+			setup(f)
+		}
+		f.SetMembers(uint64(i+1), []string{"d1", "d2", "d3"})
+		for n := range 3 {
+			wg.Go(func() { w.lessee(ctx, f, fmt.Sprintf("d%d", n+1), uint64(10*i+n)) })
+		}
+		for end := time.Now().Add(d); time.Now().Before(end); {
+			pause(ctx, min(time.Minute, time.Until(end)))
+			if last, err = f.Job(ctx, "j"); err != nil || last.State == jobFinished {
+				break
+			}
+		}
+		cancel()
+		wg.Wait()
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		mem = mem.Reopen()
+	}
+	for _, b := range w.broken {
+		t.Error(b)
+	}
+	rep, err := AuditStore(mem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range rep.Violations {
+		t.Errorf("audit: %s: %s", v.Rule, v.Detail)
+	}
+	return last
+}
+
+// simHosts are hosts of domains: h<n>.d<n mod domains>.test.
+func simHosts(hosts, domains int) []string {
+	var list []string
+	for h := range hosts {
+		list = append(list, fmt.Sprintf("h%d.d%d.test", h, h%domains))
+	}
+	return list
+}
+
+func simSeeds(hosts []string, pages int) []string {
+	var list []string
+	for p := range pages {
+		for _, h := range hosts {
+			list = append(list, fmt.Sprintf("http://%s/%d", h, p))
+		}
+	}
+	return list
+}
+
+// Two fetches under one clock are never closer than it allows, whichever clock
+// it is: host, domain, address, group, job; over restarts; with three lessees.
+// Politeness between the hosts of one domain and of one operator is what
+// heritrix3 #754, BUbiNG #8 and #30, and url-frontier #146 and #147 ask for.
+func TestLawOfEveryClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limits := map[string]*jobv1.ClockLimit{
+			"host":    {PagesPerDay: 12, RateBytes: 8000},
+			"domain":  {MinDelay: durationpb.New(3 * time.Second), Concurrency: 2, PagesPerDay: 200},
+			"address": {MinDelay: durationpb.New(500 * time.Millisecond), Concurrency: 3, PagesPerDay: 900},
+			"group":   {MinDelay: durationpb.New(1500 * time.Millisecond), RateBytes: 30000},
+			"job":     {Concurrency: 40},
+		}
+		spec := testSpec(func(s *jobv1.Spec) {
+			p := s.Politeness
+			p.HostLimit, p.DomainLimit, p.AddressLimit, p.JobLimit = limits["host"], limits["domain"], limits["address"], limits["job"]
+			p.Groups = []*jobv1.ClockGroup{
+				{Name: "names", Hosts: []string{"*.d1.test", "*.d2.test"}, Limit: limits["group"]},
+				{Name: "net", Nets: []string{"93.0.0.0/30"}, Limit: limits["group"]},
+			}
+		})
+		limit := func(name string) politeness.Limit {
+			l := limits[name]
+			out := politeness.Limit{Delay: l.GetMinDelay().AsDuration(), Concurrency: int(l.GetConcurrency()), Rate: l.GetRateBytes(), PagesPerDay: l.GetPagesPerDay()}
+			if out.Delay > 0 && out.Concurrency == 0 {
+				out.Concurrency = 1
+			}
+			return out
+		}
+		web := newSimWeb(func(host string, addr netip.Addr) map[string]politeness.Limit {
+			domain := host[strings.IndexByte(host, '.')+1:]
+			host1 := limit("host")
+			host1.Delay, host1.Concurrency = time.Second, 1
+			m := map[string]politeness.Limit{"host " + host: host1, "domain " + domain: limit("domain"), "address " + addr.String(): limit("address"), "job": limit("job")}
+			if domain == "d1.test" || domain == "d2.test" {
+				m["group names"] = limit("group")
+			}
+			if netip.MustParsePrefix("93.0.0.0/30").Contains(addr) {
+				m["group net"] = limit("group")
+			}
+			return m
+		})
+		hosts := simHosts(600*simScale(), 40*simScale())
+		s := web.simulate(t, Options{Lookup: simLookup(uint32(50 * simScale()))}, []time.Duration{10 * time.Minute, 20 * time.Hour, 10 * 24 * time.Hour}, func(f *Frontier) {
+			startJob(t, f, "j", spec, simSeeds(hosts, 30))
+		})
+		if s.State != jobFinished || s.Reason != reasonEmpty || s.Counters.Done != uint64(len(hosts)*30) {
+			t.Errorf("the job is %s (%s) with %v", s.State, s.Reason, s.Counters)
+		}
+		t.Logf("%d fetches under %d clocks", web.fetches, len(web.clocks))
+	})
+}
