@@ -1341,10 +1341,10 @@ type JobStatus struct {
 	// The round: 1 for the first crawl, more after recrawls.
 	Round uint32 `protobuf:"varint,15,opt,name=round,proto3" json:"round,omitempty"`
 	// Queues that are retired over a budget; their URLs wait. At most 100.
-	Retired []*RetiredQueue `protobuf:"bytes,20,rep,name=retired,proto3" json:"retired,omitempty"`
+	Retired []*RetiredQueue `protobuf:"bytes,30,rep,name=retired,proto3" json:"retired,omitempty"`
 	// Hosts whose URLs failed or wait for the host's sake. At most 100, the
 	// latest.
-	Deferred      []*DeferredHost `protobuf:"bytes,21,rep,name=deferred,proto3" json:"deferred,omitempty"`
+	Deferred      []*DeferredHost `protobuf:"bytes,31,rep,name=deferred,proto3" json:"deferred,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3019,8 +3019,8 @@ const file_lycosa_scheduler_v1_scheduler_proto_rawDesc = "" +
 	"\rnext_ready_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\vnextReadyAt\x12\x18\n" +
 	"\aproblem\x18\x0e \x01(\tR\aproblem\x12\x14\n" +
 	"\x05round\x18\x0f \x01(\rR\x05round\x12;\n" +
-	"\aretired\x18\x14 \x03(\v2!.lycosa.scheduler.v1.RetiredQueueR\aretired\x12=\n" +
-	"\bdeferred\x18\x15 \x03(\v2!.lycosa.scheduler.v1.DeferredHostR\bdeferred\"A\n" +
+	"\aretired\x18\x1e \x03(\v2!.lycosa.scheduler.v1.RetiredQueueR\aretired\x12=\n" +
+	"\bdeferred\x18\x1f \x03(\v2!.lycosa.scheduler.v1.DeferredHostR\bdeferred\"A\n" +
 	"\fRetiredQueue\x12\x19\n" +
 	"\bhost_key\x18\x01 \x01(\tR\ahostKey\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x92\x01\n" +
