@@ -1,6 +1,9 @@
 package downloader_test
 
 import (
+	"context"
+	"crypto/tls"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -9,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"lycosa.dev/downloader"
@@ -198,6 +202,46 @@ func TestWebOddities(t *testing.T) {
 			d, notes := decode(&g)
 			if s := string(d); s != testweb.OddPage && (s != c.Body || !strings.HasSuffix(c.ID, "-identity") && !notes.Has(httpwire.NoteMislabelled)) {
 				t.Errorf("decoded %.200q, %v", d, notes)
+			}
+		})
+	}
+}
+
+// The same over TLS, where reads come in records and an end may lack its
+// goodbye.
+func TestWebOdditiesOverTLS(t *testing.T) {
+	secure := httptest.NewUnstartedServer(nil)
+	secure.StartTLS()
+	certs := secure.TLS.Certificates
+	secure.Close()
+	for _, c := range testweb.WebOddities() {
+		t.Run(c.ID, func(t *testing.T) {
+			t.Parallel()
+			s := testweb.StartOddities(t, &tls.Config{Certificates: certs}, c)
+			opts := oneSpec(&jobv1.Fetch{
+				InsecureTls: true, FirstByteTimeout: durationpb.New(600 * time.Millisecond), HeadTimeout: durationpb.New(time.Second),
+				IdleTimeout: durationpb.New(800 * time.Millisecond), TotalTimeout: durationpb.New(3 * time.Second),
+				MinRateBytes: proto.Int64(10 << 10), MinRateGrace: durationpb.New(1200 * time.Millisecond),
+			})
+			opts.Spec.Limits = &jobv1.Limits{MaxPageBytes: oddMaxBody}
+			begun := time.Now()
+			r, err := downloader.FetchOne(context.Background(), "https://"+s.Addr().String()+"/case/"+c.ID, opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := r.Final()
+			if took := time.Since(begun); took > oddBound {
+				t.Errorf("took %v", took)
+			}
+			if f.Status != c.Status || f.Truncated != c.Truncated || (c.Class == "") != (f.Class == "response") {
+				t.Fatalf("%s %s %d, truncated %q: %s\nwant %s %s %d %q", f.Class, f.Code, f.Status, f.Truncated, f.Detail, c.Class, c.Code, c.Status, c.Truncated)
+			}
+			// A reset in a TLS session is one of the connection below.
+			if c.Class != "" && f.Code != c.Code {
+				t.Errorf("%s: %s, want %s", f.Code, f.Detail, c.Code)
+			}
+			if c.Class == "" && c.Body != "-" && string(f.Body) != c.Body {
+				t.Errorf("body %.100q, want %.100q", f.Body, c.Body)
 			}
 		})
 	}

@@ -23,8 +23,8 @@ type probe struct {
 func (p *probe) init() {
 	p.peekFn = func(fd uintptr) { p.n, p.err = p.peek(fd) }
 	p.waitFn = func(fd uintptr) bool {
-		_, err := p.peek(fd)
-		return err != syscall.EAGAIN
+		_, p.err = p.peek(fd)
+		return p.err != syscall.EAGAIN
 	}
 	p.readFn = func(fd uintptr) bool {
 		p.buf = bufpool.Get()
@@ -63,8 +63,15 @@ func (c *conn) peek() (pending, gone bool) {
 	return c.probe.n > 0, c.probe.err != nil || c.probe.n == 0
 }
 
-// waitReady returns when there is something to read.
-func (c *conn) waitReady() error { return c.raw.Read(c.probe.waitFn) }
+// waitReady returns when there is something to read. A socket tells of a reset
+// once: who looks gets it, and has to pass it on.
+func (c *conn) waitReady() error {
+	c.probe.err = nil
+	if err := c.raw.Read(c.probe.waitFn); err != nil {
+		return err
+	}
+	return c.probe.err
+}
 
 // readReady waits and reads into a buffer taken when there is something to read.
 func (c *conn) readReady() (*bufpool.Buffer, int, error) {
