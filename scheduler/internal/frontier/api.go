@@ -100,6 +100,17 @@ type Options struct {
 	// is ready. Default: 50ms.
 	DecideDelay time.Duration
 
+	// SeenTable is the number of keys of a job's seen set that are kept in
+	// memory before they become a run. Default: 131072, about 5 MiB.
+	SeenTable int
+	// SeenFilterBytes bounds the filter whose "no" saves the look-up of a new
+	// URL. It grows with the URLs up to it. Default: 64 MiB, enough for 50
+	// million URLs; beyond it helps less.
+	SeenFilterBytes int
+	// SeenCacheBytes bounds the blocks of runs that are kept in memory.
+	// Default: 16 MiB.
+	SeenCacheBytes int
+
 	// questionsOnly: nothing will be decided, so that no memory is taken for
 	// it.
 	questionsOnly bool

@@ -10,13 +10,14 @@ import (
 	crawlv1 "lycosa.dev/proto/gen/lycosa/crawl/v1"
 	schedulerv1 "lycosa.dev/proto/gen/lycosa/scheduler/v1"
 
+	"lycosa.dev/scheduler/internal/frontier/sieve"
 	"lycosa.dev/scheduler/internal/frontier/store"
 )
 
 // Violation is one broken invariant.
 type Violation struct {
 	// Rule names the invariant: "conservation", "queue-entry", "lease",
-	// "queue-order", "stored-before-done", "record", "orphan".
+	// "queue-order", "stored-before-done", "seen-set", "record", "orphan".
 	Rule string
 	// Job is the job concerned; empty: the deployment.
 	Job string
@@ -70,6 +71,7 @@ func AuditStore(s Store) (*AuditReport, error) {
 		a.add("record", "", "%v", err)
 	}
 	a.f = f
+	defer a.openSeen()()
 	for _, j := range f.order {
 		a.report.Jobs = append(a.report.Jobs, f.status(j))
 		a.counts[j.num] = &counters{}
@@ -78,6 +80,7 @@ func AuditStore(s Store) (*AuditReport, error) {
 		return nil, err
 	}
 	a.compare()
+	a.seen()
 	return a.report, nil
 }
 
@@ -140,6 +143,8 @@ func (a *auditor) scan() error {
 			}
 		case kindBad:
 			a.report.Quarantined++
+		case kindRecent, kindRuns:
+			a.jobOf(k) // read by openSeen
 		case kindMeta, kindJob, kindCounters:
 		default:
 			a.add("orphan", "", "key %q of no known kind", k)
@@ -185,6 +190,13 @@ func (a *auditor) url(k, v []byte) {
 		return
 	}
 	*c.of(rec.state)++
+	if depth, ok, err := j.seen.Find(keyOfURL(k)); err != nil {
+		a.add("seen-set", j.id, "%v", err)
+	} else if !ok {
+		a.add("seen-set", j.id, "URL %x is known and not in the seen set: it would be fetched again", k[5:])
+	} else if depth > sieve.Depth(rec.depth) {
+		a.add("seen-set", j.id, "URL %x has depth %d, and %d in the seen set", k[5:], rec.depth, depth)
+	}
 	switch rec.state {
 	case stateQueued:
 		qk := queuedKey(j.num, rec.host, rec.scheme, rec.pos, binary.BigEndian.Uint64(k[5:]))
@@ -315,6 +327,38 @@ func (a *auditor) inactive(k []byte) {
 	}
 	if due, err := decodeQueue(qk, v); err == nil && uint64(due) != binary.BigEndian.Uint64(k[5:13]) {
 		a.add("queue-order", j.id, "queue %s is in the order twice", k[13:])
+	}
+}
+
+// openSeen opens the seen sets for questions; what it returns closes them.
+func (a *auditor) openSeen() func() {
+	fs, dir := a.s.Files()
+	a.f.seenDir = sieve.ViewDir(fs, fs.PathJoin(dir, seenFolder), a.f.o.SeenCacheBytes)
+	for _, j := range a.f.order {
+		if err := a.f.loadSeen(j, map[uint64]bool{}); err != nil {
+			a.err = err
+		}
+		if j.seenBad {
+			a.add("seen-set", j.id, "a run or a record of the seen set cannot be read; the next start builds it anew")
+		}
+	}
+	return func() {
+		for _, j := range a.f.order {
+			j.seen.Close()
+		}
+	}
+}
+
+// seen checks that the seen sets hold no key of a URL that is not known: it
+// would never be fetched.
+func (a *auditor) seen() {
+	for _, j := range a.f.order {
+		keys, err := j.seen.Check()
+		if err != nil {
+			a.add("seen-set", j.id, "%v", err)
+		} else if known := a.counts[j.num].known(); !j.seenBad && keys > known {
+			a.add("seen-set", j.id, "it holds %d keys, %d URLs are known: the others would never be fetched", keys, known)
+		}
 	}
 }
 

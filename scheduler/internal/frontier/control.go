@@ -13,6 +13,7 @@ import (
 	jobv1 "lycosa.dev/proto/gen/lycosa/job/v1"
 	schedulerv1 "lycosa.dev/proto/gen/lycosa/scheduler/v1"
 
+	"lycosa.dev/scheduler/internal/frontier/sieve"
 	"lycosa.dev/scheduler/internal/frontier/store"
 )
 
@@ -50,6 +51,7 @@ func (f *Frontier) ApplyJob(ctx context.Context, id string, spec *jobv1.Spec, cr
 			state: jobCreated, round: 1, created: now}
 		f.nextNum++
 		j.init()
+		j.seen = sieve.NewSet(f.seenDir, nil)
 		j.setSpec(proto.CloneOf(spec))
 		j.moreInactive = false
 		f.addJob(j)
@@ -230,12 +232,17 @@ func (f *Frontier) DeleteJob(ctx context.Context, id string) error {
 	f.decideMu.Lock()
 	defer f.decideMu.Unlock()
 	f.mu.Lock()
+	j := f.jobs[id]
 	p, err := f.deleteJob(id)
 	f.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	return f.await(p)
+	if err := f.await(p); err != nil {
+		return err
+	}
+	f.removeRuns(j.seen.Drop())
+	return nil
 }
 
 func (f *Frontier) deleteJob(id string) (store.Pending, error) {
@@ -251,11 +258,12 @@ func (f *Frontier) deleteJob(id string) (store.Pending, error) {
 	}
 	b := f.newBatch()
 	b.Delete(jobKey(id))
-	for _, kind := range []byte{kindURL, kindQueued, kindQueue, kindInactive} {
+	for _, kind := range []byte{kindURL, kindQueued, kindQueue, kindInactive, kindRecent} {
 		prefix := numbered(kind, j.num)
 		b.DeleteRange(prefix, after(prefix))
 	}
 	b.Delete(countersKey(j.num))
+	b.Delete(runsKey(j.num))
 	f.unload(j)
 	f.journal.forget(j)
 	delete(f.jobs, id)

@@ -12,6 +12,7 @@ import (
 
 	crawlv1 "lycosa.dev/proto/gen/lycosa/crawl/v1"
 
+	"lycosa.dev/scheduler/internal/frontier/sieve"
 	"lycosa.dev/scheduler/internal/frontier/store"
 )
 
@@ -69,6 +70,9 @@ type pick struct {
 // known; what it reads without mu can therefore change its state meanwhile, not
 // its being known. It returns the number of journal entries decided.
 func (f *Frontier) decide(max int) (int, error) {
+	if err := f.flushSeen(); err != nil {
+		return 0, err
+	}
 	f.mu.Lock()
 	if err := f.usable(); err != nil {
 		f.mu.Unlock()
@@ -153,7 +157,7 @@ func (f *Frontier) pick(entries []journalEntry) []pick {
 }
 
 // sift finds out which picks are new. Keys come sorted, so that reads of the
-// store go through it in one direction.
+// runs go through them in one direction.
 func (f *Frontier) sift(picks []pick) error {
 	for i := range picks {
 		p := &picks[i]
@@ -161,28 +165,28 @@ func (f *Frontier) sift(picks []pick) error {
 		if f.known.has(t, p.depth) {
 			continue
 		}
-		key := urlKey(p.job.num, p.key)
-		var v []byte
+		var depth uint8
 		var ok bool
 		if !f.filter.absent(t) {
 			var err error
-			if v, ok, err = f.st.Get(key); err != nil {
+			if depth, ok, err = f.findSeen(p.job, p.key); err != nil {
 				return err
 			}
 		}
-		if !ok {
+		switch {
+		case !ok:
 			p.fresh = true
-			f.known.put(t, p.depth)
 			f.filter.add(t)
-			continue
+			f.known.put(t, p.depth)
+		case sieve.Depth(p.depth) < depth:
+			p.shorter = true
+			f.known.put(t, p.depth)
+		default:
+			f.known.put(t, uint32(depth))
 		}
-		rec, err := decodeURL(key, v)
-		if err != nil {
-			f.log.Error("a URL's record is damaged; the URL is taken as known", "job", p.job.id, "url", p.cand.GetUrl(), "error", err)
-			continue
-		}
-		p.shorter = p.depth < rec.depth
-		f.known.put(t, min(p.depth, rec.depth))
+	}
+	if f.filter.wantsMore() {
+		f.notify(f.kickFill)
 	}
 	return nil
 }
@@ -205,6 +209,7 @@ func (f *Frontier) admit(b *store.Batch, picks []pick, entries []journalEntry, n
 	}
 	slices.SortFunc(rest, func(a, b pick) int { return cmp.Compare(a.order, b.order) })
 	a := admission{f: f, b: b, now: now, stored: map[queueName]bool{}, touched: map[*host]struct{}{}}
+	f.keepSeen(b, rest)
 	for _, p := range rest {
 		if p.fresh {
 			a.hosts, a.foundBy = entries[p.entry].hosts, entries[p.entry].foundBy
@@ -408,6 +413,9 @@ func (f *Frontier) AddSeeds(ctx context.Context, id string, cands []*crawlv1.Can
 
 func (f *Frontier) addSeeds(ctx context.Context, id string, cands []*crawlv1.Candidate) (int, error) {
 	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	if err := f.flushSeen(); err != nil {
 		return 0, err
 	}
 	f.mu.Lock()

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"lycosa.dev/scheduler/internal/frontier/sieve"
 	"lycosa.dev/scheduler/internal/frontier/store"
 	"lycosa.dev/scheduler/internal/shard"
 )
@@ -30,6 +31,8 @@ type Frontier struct {
 	decideMu sync.Mutex
 	known    knownCache // guarded by decideMu
 	filter   filter     // guarded by decideMu
+	seenDir  *sieve.Dir // guarded by decideMu, as are the jobs' seen sets
+	seenFull []*job     // jobs whose table is to become a run; guarded by decideMu
 
 	mu       sync.Mutex
 	jobs     map[string]*job
@@ -72,6 +75,8 @@ type Frontier struct {
 	kickTick   chan struct{}
 	kickDecide chan struct{}
 	kickLookup chan struct{}
+	kickMerge  chan struct{}
+	kickFill   chan struct{}
 	timerAt    time.Time // when the tick is due next
 	ticking    bool      // the tick is under way
 	dueBase    int64     // the due clock at openedAt: see dueNow
@@ -105,6 +110,15 @@ func (o Options) withDefaults() Options {
 	if o.MaxCrashes <= 0 {
 		o.MaxCrashes = 5
 	}
+	if o.SeenTable <= 0 {
+		o.SeenTable = 1 << 17
+	}
+	if o.SeenFilterBytes <= 0 {
+		o.SeenFilterBytes = 64 << 20
+	}
+	if o.SeenCacheBytes <= 0 {
+		o.SeenCacheBytes = 16 << 20
+	}
 	if o.Lookups <= 0 {
 		o.Lookups = 16
 	}
@@ -134,10 +148,11 @@ func newFrontier(o Options) *Frontier {
 		hosts: map[string]*host{}, addrs: map[netip.Addr]*limiter{}, limiters: map[string]*limiter{}, leases: map[uint64]*lease{},
 		ready: map[string]chan struct{}{}, changed: make(chan struct{}),
 		kickTick: make(chan struct{}, 1), kickDecide: make(chan struct{}, 1), kickLookup: make(chan struct{}, 1),
+		kickMerge: make(chan struct{}, 1), kickFill: make(chan struct{}, 1),
 	}
 	if !o.questionsOnly {
 		f.known.init()
-		f.filter.init()
+		f.filter.init(o.SeenFilterBytes)
 	}
 	f.openedAt = f.now()
 	f.dueBase = f.openedAt.UnixNano()

@@ -13,6 +13,7 @@ import (
 	jobv1 "lycosa.dev/proto/gen/lycosa/job/v1"
 	schedulerv1 "lycosa.dev/proto/gen/lycosa/scheduler/v1"
 
+	"lycosa.dev/scheduler/internal/frontier/sieve"
 	"lycosa.dev/scheduler/internal/frontier/store"
 	"lycosa.dev/scheduler/internal/politeness"
 )
@@ -78,6 +79,10 @@ type job struct {
 	drainUntil time.Time   // stopping: leases end then
 	stopReason string      // stopping: what it will have finished for
 	requeue    []byte      // recrawl under way: where it stands; nil: none
+
+	seen     *sieve.Set // the URL keys known; guarded by the frontier's decideMu
+	seenNext uint64     // number of the next record of keys that are in no run; guarded by decideMu
+	seenBad  bool       // the set cannot be read and is to be built anew; guarded by decideMu
 
 	inactiveFrom []byte // where the search for queues without a slot goes on
 	moreInactive bool   // there may be such queues

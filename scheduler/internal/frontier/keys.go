@@ -19,6 +19,8 @@ import (
 //	d <host>                                       its addresses
 //	r <scheme> <host key>                          an origin's robots.txt
 //	l <lease u64>                                  a lease that is out
+//	s <job u32>                                    the live runs of its seen set, oldest first
+//	n <job u32> <number u64>                       keys of its seen set that are in no run yet
 //	p <sequence u64>                               a journalled commit's candidates
 //	g <name>                                       a clock that hosts share
 //	x <key>                                        a bad record, set aside
@@ -36,6 +38,8 @@ const (
 	kindLease    = 'l'
 	kindJournal  = 'p'
 	kindLimiter  = 'g'
+	kindRuns     = 's'
+	kindRecent   = 'n'
 	kindBad      = 'x'
 )
 
@@ -135,6 +139,12 @@ func inactiveKey(num uint32, due int64, host string) []byte {
 	return append(b, host...)
 }
 
+func runsKey(num uint32) []byte { return numbered(kindRuns, num) }
+
+func recentKey(num uint32, n uint64) []byte {
+	return binary.BigEndian.AppendUint64(numbered(kindRecent, num), n)
+}
+
 func hostKeyOf(host string) []byte { return append([]byte{kindHost}, host...) }
 
 func dnsKey(name string) []byte { return append([]byte{kindDNS}, name...) }
@@ -199,3 +209,9 @@ func hostKeyFromURL(url string) string {
 	}
 	return rest[strings.LastIndexByte(rest, '@')+1:]
 }
+
+// keyNumber is the number at the end of a key.
+func keyNumber(k []byte) uint64 { return binary.BigEndian.Uint64(k[len(k)-8:]) }
+
+// keyOfURL is the fingerprint in a URL's key.
+func keyOfURL(k []byte) uint64 { return keyNumber(k) }

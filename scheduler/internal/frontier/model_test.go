@@ -64,7 +64,7 @@ func (m *model) open() {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	m.r.open(s, func(o *Options) { o.MaxActiveHosts = 3 })
+	m.r.open(s, func(o *Options) { o.MaxActiveHosts, o.SeenTable, o.SeenFilterBytes = 3, 8, 64 })
 }
 
 func (m *model) status() *schedulerv1.JobStatus { return m.r.status("j") }

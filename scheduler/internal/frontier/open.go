@@ -42,7 +42,7 @@ func OpenReadOnly(dir string) (*Frontier, error) {
 	return f, nil
 }
 
-// Open loads jobs, counters, leases and the journal's bounds; it reads no URL
+// Open loads jobs, counters, leases, the lists of the seen sets' runs and the journal's bounds; it reads no URL
 // and does no network. The frontier owns the store from then on, also where
 // Open fails.
 func Open(ctx context.Context, o Options) (*Frontier, error) {
@@ -53,6 +53,9 @@ func Open(ctx context.Context, o Options) (*Frontier, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.loadControl(); err != nil {
+		return nil, errors.Join(err, f.st.Close())
+	}
+	if err := f.openSeen(); err != nil {
 		return nil, errors.Join(err, f.st.Close())
 	}
 	if err := f.recoverLeases(); err != nil {
@@ -100,7 +103,6 @@ func (f *Frontier) loadControl() error {
 	slices.SortFunc(f.order, func(a, b *job) int { return int(a.num) - int(b.num) })
 	now := f.now()
 	f.restarted = len(f.order) > 0
-	f.filter.valid = !f.restarted && !f.o.questionsOnly
 	for _, j := range f.order {
 		key := countersKey(j.num)
 		v, ok, err := f.st.Get(key)

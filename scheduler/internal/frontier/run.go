@@ -23,7 +23,8 @@ func (f *Frontier) Run(ctx context.Context) error {
 	defer cancel()
 	var wg sync.WaitGroup
 	wg.Go(func() { defer cancel(); f.runDecider(ctx) })
-	wg.Go(func() { f.fill(ctx) })
+	wg.Go(func() { f.runFill(ctx) })
+	wg.Go(func() { f.runMerges(ctx) })
 	for range f.o.Lookups {
 		wg.Go(func() { f.runLookups(ctx) })
 	}
@@ -56,6 +57,11 @@ func (f *Frontier) Close() error {
 		_, failed = f.apply(b, false)
 	}
 	f.err = ErrClosed
+	for _, j := range f.order {
+		if j.seen != nil {
+			j.seen.Close()
+		}
+	}
 	if err := f.st.Close(); err != nil && failed == nil {
 		return err
 	}

@@ -126,6 +126,8 @@ func (r *rig) work() {
 		if err != nil {
 			r.t.Fatal(err)
 		}
+		for r.f.mergeSeen(r.ctx) {
+		}
 		looked := false
 		for r.f.lookupOne(r.ctx) {
 			looked = true

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/RaduBerinde/btreemap"
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // Memory is a Store that keeps nothing beyond the process: for tests and
@@ -12,12 +13,13 @@ import (
 type Memory struct {
 	mu     sync.RWMutex
 	m      *btreemap.BTreeMap[string, []byte]
+	fs     vfs.FS
 	closed bool
 }
 
 // NewMemory returns an empty store.
 func NewMemory() *Memory {
-	return &Memory{m: btreemap.New[string, []byte](32, func(a, b string) int {
+	return &Memory{fs: vfs.NewMem(), m: btreemap.New[string, []byte](32, func(a, b string) int {
 		switch {
 		case a < b:
 			return -1
@@ -97,9 +99,12 @@ func (s *Memory) Reopen() *Memory {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	n := NewMemory()
-	n.m = s.m.Clone()
+	n.m, n.fs = s.m.Clone(), s.fs
 	return n
 }
+
+// Files implements Store.
+func (s *Memory) Files() (vfs.FS, string) { return s.fs, "memory" }
 
 // durableNow is the Pending of a store that has no disk to wait for.
 type durableNow struct{}

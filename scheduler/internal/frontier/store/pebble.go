@@ -35,6 +35,8 @@ type PebbleOptions struct {
 type Pebble struct {
 	db     *pebble.DB
 	cache  *pebble.Cache
+	fs     vfs.FS
+	dir    string
 	failed atomic.Pointer[error]
 	closed atomic.Bool
 }
@@ -54,7 +56,7 @@ func OpenPebble(dir string, o PebbleOptions) (s *Pebble, err error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s = &Pebble{cache: pebble.NewCache(o.CacheBytes)}
+	s = &Pebble{fs: o.FS, dir: dir, cache: pebble.NewCache(o.CacheBytes)}
 	log := &pebbleLogger{log: o.Logger, store: s}
 	opts := &pebble.Options{
 		FS:                          o.FS,
@@ -113,6 +115,9 @@ func classify(err error) error {
 	}
 	return err
 }
+
+// Files implements Store.
+func (s *Pebble) Files() (vfs.FS, string) { return s.fs, s.dir }
 
 // Get implements Store.
 func (s *Pebble) Get(key []byte) ([]byte, bool, error) {

@@ -14,7 +14,11 @@
 //  4. Scan sees the keys in the order of their bytes, as of its start.
 package store
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
 
 // Errors that every implementation reports, wrapped with what and where.
 var (
@@ -43,6 +47,10 @@ type Store interface {
 	// it becomes durable with the next durable batch. The batch may be reused
 	// when Apply returned.
 	Apply(b *Batch, durable bool) (Pending, error)
+	// Files is where the frontier keeps sorted files of its own beside the
+	// store: a file system and a folder that is the store's. They are locked,
+	// copied and lost together.
+	Files() (fs vfs.FS, dir string)
 	// Close makes all that was applied durable and releases the files.
 	Close() error
 }

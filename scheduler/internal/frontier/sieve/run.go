@@ -1,0 +1,324 @@
+// Package sieve keeps the set of URLs that a job has seen: 64-bit fingerprints
+// with the least depth known of each, exactly, in little memory.
+//
+// The youngest keys are in a table in memory. When it is full it becomes a run:
+// an immutable sorted file. Runs are merged in the background so that each is
+// more than twice as large as all younger ones together; at n keys there are
+// about log3(n/table) of them, and a look-up reads one block of each at most.
+//
+// The package writes files and says nothing of which of them count: the
+// frontier keeps the list of live runs, and the keys of the table, in its own
+// store, in the batches that make the URLs known. A file that no list names is
+// rubbish of a crash and is removed when the folder is opened.
+//
+// Files are written and read through Pebble's file-system seam, as the rest of
+// the frontier's files are, so that the tests that cut the power cut it here
+// too.
+package sieve
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"sort"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// ErrDamaged: a run does not hold what was written. It is built anew from the
+// URLs' records.
+var ErrDamaged = errors.New("a run of the seen set is damaged")
+
+// A run is blocks, an index and a footer.
+//
+//	block   checksum u32 · number of keys u16 · 0 u16 · keys u64 … · depths u8 …   4096 bytes
+//	index   the first key of each block, u64 …
+//	footer  magic u64 · keys u64 · blocks u64 · checksum of the index u32 · checksum of the footer u32
+//
+// All little-endian; the checksum of a block covers its number in the file, so
+// that a block in another's place is found out.
+const (
+	blockBytes  = 4096
+	blockHeader = 8
+	entryBytes  = 9
+	blockKeys   = (blockBytes - blockHeader) / entryBytes
+	footerBytes = 32
+	magic       = 0x314e4555524f5359 // "YSORUEN1"
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Entry is a key with the least depth known, 255 for all that is deeper.
+type Entry struct {
+	Key   uint64
+	Depth uint8
+}
+
+// Run is an immutable sorted file of entries. It is safe for concurrent use;
+// Close ends it.
+type Run struct {
+	// Number names the file.
+	Number uint64
+	// Count is the number of entries.
+	Count uint64
+
+	file  vfs.File
+	size  int64
+	index []uint64
+}
+
+func fileName(n uint64) string { return fmt.Sprintf("%012d.run", n) }
+
+func blockSum(number uint64, b []byte) uint32 {
+	var n [8]byte
+	binary.LittleEndian.PutUint64(n[:], number)
+	return crc32.Update(crc32.Checksum(n[:], castagnoli), castagnoli, b[4:])
+}
+
+// writer writes a run.
+type writer struct {
+	file  vfs.File
+	block []byte
+	keys  int
+	last  uint64
+	run   *Run
+	out   []byte // blocks not written yet
+}
+
+// writeChunk is how much is written at a time.
+const writeChunk = 64 * blockBytes
+
+func newWriter(f vfs.File, number uint64) *writer {
+	return &writer{file: f, block: make([]byte, blockBytes), run: &Run{Number: number}, out: make([]byte, 0, writeChunk)}
+}
+
+// add appends an entry; its key is greater than all before.
+func (w *writer) add(e Entry) error {
+	if w.run.Count > 0 && e.Key <= w.last {
+		return fmt.Errorf("sieve: key %016x follows %016x in a run", e.Key, w.last)
+	}
+	if w.keys == 0 {
+		w.run.index = append(w.run.index, e.Key)
+	}
+	binary.LittleEndian.PutUint64(w.block[blockHeader+8*w.keys:], e.Key)
+	w.block[blockHeader+8*blockKeys+w.keys] = e.Depth
+	w.keys++
+	w.last = e.Key
+	w.run.Count++
+	if w.keys == blockKeys {
+		return w.flushBlock()
+	}
+	return nil
+}
+
+func (w *writer) flushBlock() error {
+	if w.keys == 0 {
+		return nil
+	}
+	binary.LittleEndian.PutUint16(w.block[4:], uint16(w.keys))
+	binary.LittleEndian.PutUint32(w.block, blockSum(uint64(len(w.run.index)-1), w.block))
+	w.out = append(w.out, w.block...)
+	w.keys = 0
+	clear(w.block)
+	if len(w.out) >= writeChunk {
+		return w.flush()
+	}
+	return nil
+}
+
+func (w *writer) flush() error {
+	_, err := w.file.Write(w.out)
+	w.out = w.out[:0]
+	return err
+}
+
+// finish writes what is left and syncs the file.
+func (w *writer) finish() error {
+	if err := w.flushBlock(); err != nil {
+		return err
+	}
+	start := len(w.out)
+	for _, k := range w.run.index {
+		w.out = binary.LittleEndian.AppendUint64(w.out, k)
+	}
+	indexSum := crc32.Checksum(w.out[start:], castagnoli)
+	foot := len(w.out)
+	w.out = binary.LittleEndian.AppendUint64(w.out, magic)
+	w.out = binary.LittleEndian.AppendUint64(w.out, w.run.Count)
+	w.out = binary.LittleEndian.AppendUint64(w.out, uint64(len(w.run.index)))
+	w.out = binary.LittleEndian.AppendUint32(w.out, indexSum)
+	w.out = binary.LittleEndian.AppendUint32(w.out, crc32.Checksum(w.out[foot:], castagnoli))
+	if err := w.flush(); err != nil {
+		return err
+	}
+	return w.file.Sync()
+}
+
+// openRun reads a run's footer and index.
+func openRun(fs vfs.FS, path string, number uint64) (*Run, error) {
+	f, err := fs.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	r := &Run{Number: number, file: f}
+	if err := r.load(); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return r, nil
+}
+
+func (r *Run) load() error {
+	st, err := r.file.Stat()
+	if err != nil {
+		return err
+	}
+	r.size = st.Size()
+	if r.size < footerBytes {
+		return fmt.Errorf("%w: %d bytes", ErrDamaged, r.size)
+	}
+	var foot [footerBytes]byte
+	if _, err := r.file.ReadAt(foot[:], r.size-footerBytes); err != nil {
+		return err
+	}
+	if binary.LittleEndian.Uint64(foot[:]) != magic ||
+		binary.LittleEndian.Uint32(foot[28:]) != crc32.Checksum(foot[:28], castagnoli) {
+		return fmt.Errorf("%w: its footer is wrong", ErrDamaged)
+	}
+	r.Count = binary.LittleEndian.Uint64(foot[8:])
+	blocks := binary.LittleEndian.Uint64(foot[16:])
+	if int64(blocks)*(blockBytes+8)+footerBytes != r.size {
+		return fmt.Errorf("%w: %d bytes for %d blocks", ErrDamaged, r.size, blocks)
+	}
+	raw := make([]byte, 8*blocks)
+	if len(raw) > 0 {
+		if _, err := r.file.ReadAt(raw, int64(blocks)*blockBytes); err != nil {
+			return err
+		}
+	}
+	if crc32.Checksum(raw, castagnoli) != binary.LittleEndian.Uint32(foot[24:]) {
+		return fmt.Errorf("%w: its index is wrong", ErrDamaged)
+	}
+	r.index = make([]uint64, blocks)
+	for i := range r.index {
+		r.index[i] = binary.LittleEndian.Uint64(raw[8*i:])
+	}
+	return nil
+}
+
+// Bytes is the size of the file.
+func (r *Run) Bytes() int64 { return r.size }
+
+// Close closes the file.
+func (r *Run) Close() error { return r.file.Close() }
+
+// checkBlock verifies a block and returns its number of keys.
+func (r *Run) checkBlock(number int, b []byte) (int, error) {
+	n := int(binary.LittleEndian.Uint16(b[4:]))
+	if binary.LittleEndian.Uint32(b) != blockSum(uint64(number), b) || n == 0 || n > blockKeys {
+		return 0, fmt.Errorf("%w: block %d of %s", ErrDamaged, number, fileName(r.Number))
+	}
+	return n, nil
+}
+
+// blockOf is the only block that can hold a key; -1: none.
+func (r *Run) blockOf(key uint64) int {
+	return sort.Search(len(r.index), func(i int) bool { return r.index[i] > key }) - 1
+}
+
+func keyAt(b []byte, i int) uint64  { return binary.LittleEndian.Uint64(b[blockHeader+8*i:]) }
+func depthAt(b []byte, i int) uint8 { return b[blockHeader+8*blockKeys+i] }
+
+// findIn looks a key up in a verified block of n keys.
+func findIn(b []byte, n int, key uint64) (uint8, bool) {
+	lo, hi := 0, n
+	for lo < hi {
+		m := int(uint(lo+hi) >> 1)
+		if keyAt(b, m) < key {
+			lo = m + 1
+		} else {
+			hi = m
+		}
+	}
+	if lo < n && keyAt(b, lo) == key {
+		return depthAt(b, lo), true
+	}
+	return 0, false
+}
+
+// Scanner reads a run's entries in order, in chunks of bounded size.
+type Scanner struct {
+	run   *Run
+	buf   []byte
+	block int // number of the block at the start of buf
+	at    int // offset of the current block in buf
+	next  int // index of the next entry in the current block
+	n     int // entries in the current block
+	err   error
+}
+
+// Scan returns a scanner of the entries from a key on.
+func (r *Run) Scan(from uint64) *Scanner {
+	s := &Scanner{run: r, block: max(0, r.blockOf(from))}
+	for s.load() {
+		for s.next < s.n && keyAt(s.buf[s.at:], s.next) < from {
+			s.next++
+		}
+		if s.next < s.n {
+			break
+		}
+		s.step()
+	}
+	return s
+}
+
+// load makes the current block ready; false: there is none, or an error.
+func (s *Scanner) load() bool {
+	if s.err != nil {
+		return false
+	}
+	if s.n > 0 {
+		return true
+	}
+	if s.at >= len(s.buf) {
+		s.block += len(s.buf) / blockBytes
+		left := len(s.run.index) - s.block
+		if left <= 0 {
+			return false
+		}
+		size := min(left*blockBytes, writeChunk)
+		if cap(s.buf) < size {
+			s.buf = make([]byte, size)
+		}
+		s.buf, s.at = s.buf[:size], 0
+		if _, err := s.run.file.ReadAt(s.buf, int64(s.block)*blockBytes); err != nil && !errors.Is(err, io.EOF) {
+			s.err = err
+			return false
+		}
+	}
+	s.n, s.err = s.run.checkBlock(s.block+s.at/blockBytes, s.buf[s.at:s.at+blockBytes])
+	s.next = 0
+	return s.err == nil
+}
+
+func (s *Scanner) step() { s.at, s.n, s.next = s.at+blockBytes, 0, 0 }
+
+// Next returns the next entry; false: there is none, see Err.
+func (s *Scanner) Next() (Entry, bool) {
+	for s.load() {
+		if s.next < s.n {
+			e := Entry{Key: keyAt(s.buf[s.at:], s.next), Depth: depthAt(s.buf[s.at:], s.next)}
+			if s.next++; s.next == s.n {
+				s.step()
+			}
+			return e, true
+		}
+		s.step()
+	}
+	return Entry{}, false
+}
+
+// Err says why Next ended early; nil: it did not.
+func (s *Scanner) Err() error { return s.err }
