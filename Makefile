@@ -64,7 +64,7 @@ test-deps: ## Install what the tests need: web and name servers, real sites, an 
 
 .PHONY: lint
 lint: $(TOOLBIN)/golangci-lint $(TOOLBIN)/buf ## Lint Go, protobuf and shell, and check the import directions
-	$(TOOLBIN)/golangci-lint run $(foreach m,$(MODULES),./$(m)/...)
+	$(TOOLBIN)/golangci-lint run --allow-parallel-runners $(foreach m,$(MODULES),./$(m)/...)
 	$(TOOLBIN)/buf lint
 	$(TOOLBIN)/buf format --diff --exit-code
 	@deploy/scripts/check-imports.sh
@@ -85,7 +85,7 @@ breaking: $(TOOLBIN)/buf ## Compare the contracts with those of the branch main
 
 .PHONY: tidy
 tidy: ## Tidy the modules' requirements
-	@for m in $(MODULES); do (cd $$m && GOWORK=off $(GO) mod tidy) || exit 1; done; $(GO) work sync
+	@for m in $(MODULES); do (cd $$m && GOWORK=off $(GO) mod tidy) || exit 1; done
 
 # ---- measure ---------------------------------------------------------------
 

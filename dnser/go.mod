@@ -55,5 +55,4 @@ require (
 	google.golang.org/protobuf v1.36.12
 	lycosa.dev/internal v0.0.0
 	lycosa.dev/proto v0.0.0
-	pgregory.net/rapid v1.3.0 // indirect
 )
