@@ -169,8 +169,8 @@ func (g *Gateway) AddSeeds(ctx context.Context, req *gatewayv1.AddSeedsRequest) 
 	if err != nil {
 		return nil, err
 	}
-	g.log.Info("seeds added", "job", req.GetJobId(), "added", res.GetAdded(), "known", res.GetKnown(), "rejected", len(res.GetRejected()))
-	return &gatewayv1.AddSeedsResponse{Added: res.GetAdded(), Known: res.GetKnown(), Rejected: res.GetRejected()}, nil
+	g.log.Info("seeds added", "job", req.GetJobId(), "added", res.GetAdded(), "known", res.GetKnown(), "rejected", len(res.GetRejected()), "queued_again", res.GetQueuedAgain())
+	return &gatewayv1.AddSeedsResponse{Added: res.GetAdded(), Known: res.GetKnown(), Rejected: res.GetRejected(), QueuedAgain: res.GetQueuedAgain()}, nil
 }
 
 // WatchJob implements AdminService. It passes the scheduler's stream on; when

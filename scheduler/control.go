@@ -34,7 +34,7 @@ func (s *Scheduler) ApplyJob(ctx context.Context, req *schedulerv1.ApplyJobReque
 		return nil, toStatus(err)
 	}
 	if seeds := spec.GetSeeds(); len(seeds) > 0 {
-		if _, err := s.addSeeds(ctx, id, seeds, spec); err != nil {
+		if _, err := s.addSeeds(ctx, id, seeds, spec, false); err != nil {
 			return nil, err
 		}
 	}
@@ -131,10 +131,12 @@ func (s *Scheduler) AddSeeds(ctx context.Context, req *schedulerv1.AddSeedsReque
 	if err != nil {
 		return nil, err
 	}
-	return s.addSeeds(ctx, req.GetJobId(), req.GetUrls(), st.GetSpec())
+	return s.addSeeds(ctx, req.GetJobId(), req.GetUrls(), st.GetSpec(), true)
 }
 
-func (s *Scheduler) addSeeds(ctx context.Context, id string, urls []string, spec *jobv1.Spec) (*schedulerv1.AddSeedsResponse, error) {
+// addSeeds adds seeds. byHand: somebody names them now, so that those which
+// were tried in vain are tried again.
+func (s *Scheduler) addSeeds(ctx context.Context, id string, urls []string, spec *jobv1.Spec, byHand bool) (*schedulerv1.AddSeedsResponse, error) {
 	canon := weburl.NewCanonicalizer(job.Rules(spec))
 	res := &schedulerv1.AddSeedsResponse{}
 	var cands []*crawlv1.Candidate
@@ -147,13 +149,19 @@ func (s *Scheduler) addSeeds(ctx context.Context, id string, urls []string, spec
 		u = canon.Canonical(u)
 		cands = append(cands, &crawlv1.Candidate{Url: u.String(), HostKey: u.HostKey(), Seed: true, Rule: "seed"})
 	}
-	if len(cands) > 0 {
-		added, known, err := s.f.AddSeeds(ctx, id, cands)
-		if err != nil {
-			return nil, toStatus(err)
-		}
-		res.Added, res.Known = uint32(added), uint32(known)
+	if len(cands) == 0 {
+		return res, nil
 	}
+	if !byHand {
+		added, known, err := s.f.AddSeeds(ctx, id, cands)
+		res.Added, res.Known = uint32(added), uint32(known)
+		return res, toStatus(err)
+	}
+	sum, err := s.f.AddSeedsByHand(ctx, id, cands)
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	res.Added, res.Known, res.QueuedAgain = uint32(sum.Added), uint32(sum.Known), uint32(sum.Queued)
 	return res, nil
 }
 

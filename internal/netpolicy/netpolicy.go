@@ -32,9 +32,30 @@ type Refusal struct {
 	Reason string
 }
 
-// Error says what was refused and why.
+// Error says what was refused and why, and for an address what would allow it.
 func (r *Refusal) Error() string {
-	return "not allowed to connect to " + r.Target + " (" + r.Reason + ")"
+	text := "not allowed to connect to " + r.Target + " (" + r.Reason + ")"
+	if n := r.opener(); n != "" {
+		text += "; if it is meant to be crawled: --allow-net " + n + ", fetch.allow_net in a spec"
+	}
+	return text
+}
+
+// opener is the network that would have to be opened for the target: that of
+// its kind where the kind has one, else the address alone. Empty: a port, or an
+// address that nobody means to crawl.
+func (r *Refusal) opener() string {
+	a, err := netip.ParseAddr(r.Target)
+	if err != nil || a.IsUnspecified() || a.IsMulticast() || r.Reason == "metadata" {
+		return ""
+	}
+	a = a.WithZone("").Unmap()
+	for _, n := range []string{"127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"} {
+		if p := netip.MustParsePrefix(n); p.Contains(a) {
+			return n
+		}
+	}
+	return netip.PrefixFrom(a, a.BitLen()).String()
 }
 
 // Allowed tells whether addr lies in one of the networks the operator opened.

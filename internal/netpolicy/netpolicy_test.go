@@ -5,6 +5,7 @@ import (
 	"flag"
 	"math/rand/v2"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"lycosa.dev/internal/netpolicy"
@@ -150,6 +151,23 @@ func BenchmarkCheck(b *testing.B) {
 	for b.Loop() {
 		if p.Check(a) != nil {
 			b.Fatal()
+		}
+	}
+}
+
+func TestRefusalSaysWhatWouldBeRight(t *testing.T) {
+	for addr, want := range map[string]string{
+		"127.0.0.1":        "--allow-net 127.0.0.0/8,",
+		"::ffff:127.0.0.1": "--allow-net 127.0.0.0/8,",
+		"::1":              "--allow-net ::1/128,",
+		"10.1.2.3":         "--allow-net 10.0.0.0/8,",
+		"192.168.3.4":      "--allow-net 192.168.0.0/16,",
+		"169.254.169.254":  "",
+		"0.0.0.0":          "",
+	} {
+		err := netpolicy.Policy{}.Check(netip.MustParseAddr(addr))
+		if err == nil || !strings.Contains(err.Error(), want) || want == "" && strings.Contains(err.Error(), "allow-net") {
+			t.Errorf("%s: %v, want %q in it", addr, err, want)
 		}
 	}
 }

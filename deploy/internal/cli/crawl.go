@@ -55,6 +55,7 @@ type crawl struct {
 	last   *schedulerv1.JobStatus // last seen; nil: none yet
 	idle   bool                   // the crawl had finished before
 
+	tried       uint32 // seeds that were tried in vain before and are queued again
 	seedProblem string // what the frontier says of a seed that was not fetched
 }
 
@@ -243,6 +244,9 @@ func (r *crawl) resume(ctx context.Context, st *schedulerv1.JobStatus) error {
 	if err := r.writeJob(st.GetSpec()); err != nil {
 		return err
 	}
+	if r.tried, err = r.seedsAgain(ctx, id, spec.GetSeeds()); err != nil {
+		return err
+	}
 	switch st.GetState() {
 	case schedulerv1.JobState_JOB_STATE_FINISHED:
 		return r.again(ctx, before, st)
@@ -260,6 +264,23 @@ func (r *crawl) resume(ctx context.Context, st *schedulerv1.JobStatus) error {
 	return err
 }
 
+// seedsAgain gives the seeds once more: those that were tried in vain are queued
+// again. It returns how many those are.
+func (r *crawl) seedsAgain(ctx context.Context, id string, seeds []string) (uint32, error) {
+	var queued uint32
+	for batch := range slices.Chunk(seeds, seedBatch) {
+		res, err := r.admin.AddSeeds(ctx, &gatewayv1.AddSeedsRequest{JobId: id, Urls: batch})
+		if err != nil {
+			return queued, err
+		}
+		queued += res.GetQueuedAgain()
+	}
+	if queued > 0 {
+		r.show.Say(fmt.Sprintf("lycosa: %s seeds were tried in vain before: they are queued again", progress.Count(uint64(queued))))
+	}
+	return queued, nil
+}
+
 // again starts a finished crawl once more if there is a reason to: a round
 // asked for, new seeds, other limits, or a stop by hand that left URLs.
 func (r *crawl) again(ctx context.Context, before, st *schedulerv1.JobStatus) error {
@@ -270,6 +291,7 @@ func (r *crawl) again(ctx context.Context, before, st *schedulerv1.JobStatus) er
 	case r.flags.Recrawl:
 		start.Recrawl = true
 		r.show.Say(fmt.Sprintf("lycosa: crawling %s again, round %d", st.GetJobId(), st.GetRound()+1))
+	case r.tried > 0: // has been said
 	case left > 0 && (limits || st.GetReason() == "stopped" || st.GetReason() == "empty"):
 		r.show.Say(fmt.Sprintf("lycosa: going on with %s: %s queued", st.GetJobId(), progress.Count(left)))
 	default:

@@ -47,6 +47,7 @@ type fakeRing struct {
 	update  error // of UpdateJob
 	urls    []*scheduler.URLInfo
 	onWatch func() // called when the watch hangs
+	vain    uint32 // seeds that AddSeeds queues again
 }
 
 func (f *fakeRing) Run(ctx context.Context) error {
@@ -113,6 +114,13 @@ func (f *fakeRing) UpdateJob(_ context.Context, req *gatewayv1.UpdateJobRequest,
 	f.job = proto.CloneOf(f.job)
 	f.job.Spec = req.GetSpec()
 	return &gatewayv1.UpdateJobResponse{Job: f.job}, nil
+}
+
+func (f *fakeRing) AddSeeds(context.Context, *gatewayv1.AddSeedsRequest, ...grpc.CallOption) (*gatewayv1.AddSeedsResponse, error) {
+	if f.vain > 0 {
+		f.call("seeds")
+	}
+	return &gatewayv1.AddSeedsResponse{QueuedAgain: f.vain}, nil
 }
 
 func (f *fakeRing) StartJob(_ context.Context, req *gatewayv1.StartJobRequest, _ ...grpc.CallOption) (*gatewayv1.StartJobResponse, error) {
@@ -323,6 +331,31 @@ func TestResume(t *testing.T) {
 				t.Errorf("said %q, want %q in it", all, tc.say)
 			}
 		})
+	}
+}
+
+// A crawl whose seeds were tried in vain is no finished crawl: the same command
+// tries them again, and where nothing can be tried it does not claim success.
+func TestResumeAfterNoSeedWasFetched(t *testing.T) {
+	none := &schedulerv1.Counters{Failed: 1}
+	dir := t.TempDir()
+	ring := running(t, dir, stateFinished, "empty", none)
+	ring.vain = 1
+	w := newWorld(ring)
+	if err := w.app.Run(t.Context(), []string{"crawl", "--dir", dir, "http://a.test/"}); err != nil {
+		t.Error(err)
+	}
+	if got := strings.Join(ring.calls, " "); got != "seeds start recrawl=false watch" {
+		t.Errorf("called %q", got)
+	}
+
+	dir = t.TempDir()
+	ring = running(t, dir, stateFinished, "empty", none)
+	ring.urls = []*scheduler.URLInfo{{URL: "http://a.test/", HostKey: "a.test", Seed: true, State: schedulerv1.UrlState_URL_STATE_EXCLUDED, Reason: "robots: line 2"}}
+	w = newWorld(ring)
+	err := w.app.Run(t.Context(), []string{"crawl", "--dir", dir, "http://a.test/"})
+	if rpc.ExitCode(err) != ExitNoSeed || !strings.Contains(fmt.Sprint(err), "robots: line 2") {
+		t.Errorf("%v, want exit code %d and the reason", err, ExitNoSeed)
 	}
 }
 

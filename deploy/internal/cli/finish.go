@@ -145,9 +145,15 @@ func (r *crawl) verdict(end, runErr error, totals *report.Totals) (int, string) 
 	case errors.Is(end, errStorageHeld):
 		return ExitStorage, end.Error()
 	case r.idle:
+		if totals == nil {
+			totals = r.readTotals()
+		}
+		if noSeed(totals) {
+			return ExitNoSeed, "the crawl had ended before and no seed could be fetched: " + totals.FirstSeedUnfetched + ": " + totals.FirstSeedProblem
+		}
 		return ExitOK, "the crawl had finished before (" + reasonText(st) + "); --recrawl starts another round"
 	case st.GetState() == schedulerv1.JobState_JOB_STATE_FINISHED:
-		if totals != nil && totals.Seeds > 0 && totals.SeedsFetched == 0 {
+		if noSeed(totals) {
 			why := totals.FirstSeedProblem
 			if r.seedProblem != "" && !strings.Contains(why, r.seedProblem) {
 				why += ": " + r.seedProblem
@@ -162,6 +168,9 @@ func (r *crawl) verdict(end, runErr error, totals *report.Totals) (int, string) 
 	}
 	return ExitFailure, "the services ended before the crawl did"
 }
+
+// noSeed tells that there were seeds and none was fetched.
+func noSeed(t *report.Totals) bool { return t != nil && t.Seeds > 0 && t.SeedsFetched == 0 }
 
 // reasonText says why a job finished.
 func reasonText(st *schedulerv1.JobStatus) string {

@@ -19,6 +19,12 @@ type seedAddCmd struct {
 	adminFlags
 }
 
+// Help is shown below the flags.
+func (*seedAddCmd) Help() string {
+	return `A seed that the job knows is queued again if it had failed, or if its host was
+not allowed, did not resolve or had no readable robots.txt.`
+}
+
 // seedBatch is how many seeds go into one request.
 const seedBatch = 10000
 
@@ -46,6 +52,7 @@ func (c *seedAddCmd) Run(a *App) error {
 			}
 			sum.Added += res.GetAdded()
 			sum.Known += res.GetKnown()
+			sum.QueuedAgain += res.GetQueuedAgain()
 			sum.Rejected = append(sum.Rejected, res.GetRejected()...)
 			seeds = seeds[n:]
 		}
@@ -55,7 +62,11 @@ func (c *seedAddCmd) Run(a *App) error {
 		for _, r := range sum.GetRejected() {
 			fmt.Fprintf(a.Stderr, "lycosa: %s: %s\n", progress.Sanitise(r.GetUrl()), progress.Sanitise(r.GetReason()))
 		}
-		_, err = fmt.Fprintf(a.Stdout, "%s: %d added, %d known, %d rejected\n", st.GetJobId(), sum.GetAdded(), sum.GetKnown(), len(sum.GetRejected()))
+		known := fmt.Sprintf("%d known", sum.GetKnown())
+		if n := sum.GetQueuedAgain(); n > 0 {
+			known += fmt.Sprintf(" (%d of them tried in vain before, queued again)", n)
+		}
+		_, err = fmt.Fprintf(a.Stdout, "%s: %d added, %s, %d rejected\n", st.GetJobId(), sum.GetAdded(), known, len(sum.GetRejected()))
 		return err
 	})
 }

@@ -955,7 +955,9 @@ type AddSeedsResponse struct {
 	// Seeds that it knew.
 	Known uint32 `protobuf:"varint,2,opt,name=known,proto3" json:"known,omitempty"`
 	// Seeds that are no URLs to crawl.
-	Rejected      []*v11.RejectedSeed `protobuf:"bytes,3,rep,name=rejected,proto3" json:"rejected,omitempty"`
+	Rejected []*v11.RejectedSeed `protobuf:"bytes,3,rep,name=rejected,proto3" json:"rejected,omitempty"`
+	// Of the known ones, those that had failed and are queued again.
+	QueuedAgain   uint32 `protobuf:"varint,4,opt,name=queued_again,json=queuedAgain,proto3" json:"queued_again,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1009,6 +1011,13 @@ func (x *AddSeedsResponse) GetRejected() []*v11.RejectedSeed {
 		return x.Rejected
 	}
 	return nil
+}
+
+func (x *AddSeedsResponse) GetQueuedAgain() uint32 {
+	if x != nil {
+		return x.QueuedAgain
+	}
+	return 0
 }
 
 // WatchJobRequest is the question of WatchJob.
@@ -1433,6 +1442,558 @@ func (x *ListInstancesResponse) GetMembershipEpoch() uint64 {
 	return 0
 }
 
+// ShowQueueRequest is the question of ShowQueue.
+type ShowQueueRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The question.
+	Question      *v11.ShowQueueRequest `protobuf:"bytes,1,opt,name=question,proto3" json:"question,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShowQueueRequest) Reset() {
+	*x = ShowQueueRequest{}
+	mi := &file_lycosa_gateway_v1_gateway_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShowQueueRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShowQueueRequest) ProtoMessage() {}
+
+func (x *ShowQueueRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_gateway_v1_gateway_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShowQueueRequest.ProtoReflect.Descriptor instead.
+func (*ShowQueueRequest) Descriptor() ([]byte, []int) {
+	return file_lycosa_gateway_v1_gateway_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ShowQueueRequest) GetQuestion() *v11.ShowQueueRequest {
+	if x != nil {
+		return x.Question
+	}
+	return nil
+}
+
+// ShowQueueResponse is the answer of ShowQueue.
+type ShowQueueResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The answer.
+	Answer        *v11.ShowQueueResponse `protobuf:"bytes,1,opt,name=answer,proto3" json:"answer,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShowQueueResponse) Reset() {
+	*x = ShowQueueResponse{}
+	mi := &file_lycosa_gateway_v1_gateway_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShowQueueResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShowQueueResponse) ProtoMessage() {}
+
+func (x *ShowQueueResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_gateway_v1_gateway_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShowQueueResponse.ProtoReflect.Descriptor instead.
+func (*ShowQueueResponse) Descriptor() ([]byte, []int) {
+	return file_lycosa_gateway_v1_gateway_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ShowQueueResponse) GetAnswer() *v11.ShowQueueResponse {
+	if x != nil {
+		return x.Answer
+	}
+	return nil
+}
+
+// UpdateQueueRequest is the question of UpdateQueue.
+type UpdateQueueRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The question.
+	Question      *v11.UpdateQueueRequest `protobuf:"bytes,1,opt,name=question,proto3" json:"question,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateQueueRequest) Reset() {
+	*x = UpdateQueueRequest{}
+	mi := &file_lycosa_gateway_v1_gateway_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateQueueRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateQueueRequest) ProtoMessage() {}
+
+func (x *UpdateQueueRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_gateway_v1_gateway_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateQueueRequest.ProtoReflect.Descriptor instead.
+func (*UpdateQueueRequest) Descriptor() ([]byte, []int) {
+	return file_lycosa_gateway_v1_gateway_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *UpdateQueueRequest) GetQuestion() *v11.UpdateQueueRequest {
+	if x != nil {
+		return x.Question
+	}
+	return nil
+}
+
+// UpdateQueueResponse is the answer of UpdateQueue.
+type UpdateQueueResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The answer.
+	Answer        *v11.UpdateQueueResponse `protobuf:"bytes,1,opt,name=answer,proto3" json:"answer,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateQueueResponse) Reset() {
+	*x = UpdateQueueResponse{}
+	mi := &file_lycosa_gateway_v1_gateway_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateQueueResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateQueueResponse) ProtoMessage() {}
+
+func (x *UpdateQueueResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_gateway_v1_gateway_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateQueueResponse.ProtoReflect.Descriptor instead.
+func (*UpdateQueueResponse) Descriptor() ([]byte, []int) {
+	return file_lycosa_gateway_v1_gateway_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *UpdateQueueResponse) GetAnswer() *v11.UpdateQueueResponse {
+	if x != nil {
+		return x.Answer
+	}
+	return nil
+}
+
+// ChangeExclusionsRequest is the question of ChangeExclusions.
+type ChangeExclusionsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The question.
+	Question      *v11.ChangeExclusionsRequest `protobuf:"bytes,1,opt,name=question,proto3" json:"question,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeExclusionsRequest) Reset() {
+	*x = ChangeExclusionsRequest{}
+	mi := &file_lycosa_gateway_v1_gateway_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeExclusionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeExclusionsRequest) ProtoMessage() {}
+
+func (x *ChangeExclusionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_gateway_v1_gateway_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeExclusionsRequest.ProtoReflect.Descriptor instead.
+func (*ChangeExclusionsRequest) Descriptor() ([]byte, []int) {
+	return file_lycosa_gateway_v1_gateway_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ChangeExclusionsRequest) GetQuestion() *v11.ChangeExclusionsRequest {
+	if x != nil {
+		return x.Question
+	}
+	return nil
+}
+
+// ChangeExclusionsResponse is the answer of ChangeExclusions.
+type ChangeExclusionsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The answer.
+	Answer        *v11.ChangeExclusionsResponse `protobuf:"bytes,1,opt,name=answer,proto3" json:"answer,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeExclusionsResponse) Reset() {
+	*x = ChangeExclusionsResponse{}
+	mi := &file_lycosa_gateway_v1_gateway_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeExclusionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeExclusionsResponse) ProtoMessage() {}
+
+func (x *ChangeExclusionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_gateway_v1_gateway_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeExclusionsResponse.ProtoReflect.Descriptor instead.
+func (*ChangeExclusionsResponse) Descriptor() ([]byte, []int) {
+	return file_lycosa_gateway_v1_gateway_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *ChangeExclusionsResponse) GetAnswer() *v11.ChangeExclusionsResponse {
+	if x != nil {
+		return x.Answer
+	}
+	return nil
+}
+
+// ChangeOverlaysRequest is the question of ChangeOverlays.
+type ChangeOverlaysRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The question.
+	Question      *v11.ChangeOverlaysRequest `protobuf:"bytes,1,opt,name=question,proto3" json:"question,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeOverlaysRequest) Reset() {
+	*x = ChangeOverlaysRequest{}
+	mi := &file_lycosa_gateway_v1_gateway_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeOverlaysRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeOverlaysRequest) ProtoMessage() {}
+
+func (x *ChangeOverlaysRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_gateway_v1_gateway_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeOverlaysRequest.ProtoReflect.Descriptor instead.
+func (*ChangeOverlaysRequest) Descriptor() ([]byte, []int) {
+	return file_lycosa_gateway_v1_gateway_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *ChangeOverlaysRequest) GetQuestion() *v11.ChangeOverlaysRequest {
+	if x != nil {
+		return x.Question
+	}
+	return nil
+}
+
+// ChangeOverlaysResponse is the answer of ChangeOverlays.
+type ChangeOverlaysResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The answer.
+	Answer        *v11.ChangeOverlaysResponse `protobuf:"bytes,1,opt,name=answer,proto3" json:"answer,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeOverlaysResponse) Reset() {
+	*x = ChangeOverlaysResponse{}
+	mi := &file_lycosa_gateway_v1_gateway_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeOverlaysResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeOverlaysResponse) ProtoMessage() {}
+
+func (x *ChangeOverlaysResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_gateway_v1_gateway_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeOverlaysResponse.ProtoReflect.Descriptor instead.
+func (*ChangeOverlaysResponse) Descriptor() ([]byte, []int) {
+	return file_lycosa_gateway_v1_gateway_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *ChangeOverlaysResponse) GetAnswer() *v11.ChangeOverlaysResponse {
+	if x != nil {
+		return x.Answer
+	}
+	return nil
+}
+
+// ExplainJobRequest is the question of ExplainJob.
+type ExplainJobRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The question.
+	Question      *v11.ExplainJobRequest `protobuf:"bytes,1,opt,name=question,proto3" json:"question,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainJobRequest) Reset() {
+	*x = ExplainJobRequest{}
+	mi := &file_lycosa_gateway_v1_gateway_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainJobRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainJobRequest) ProtoMessage() {}
+
+func (x *ExplainJobRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_gateway_v1_gateway_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainJobRequest.ProtoReflect.Descriptor instead.
+func (*ExplainJobRequest) Descriptor() ([]byte, []int) {
+	return file_lycosa_gateway_v1_gateway_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *ExplainJobRequest) GetQuestion() *v11.ExplainJobRequest {
+	if x != nil {
+		return x.Question
+	}
+	return nil
+}
+
+// ExplainJobResponse is the answer of ExplainJob.
+type ExplainJobResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The answer.
+	Answer        *v11.ExplainJobResponse `protobuf:"bytes,1,opt,name=answer,proto3" json:"answer,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainJobResponse) Reset() {
+	*x = ExplainJobResponse{}
+	mi := &file_lycosa_gateway_v1_gateway_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainJobResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainJobResponse) ProtoMessage() {}
+
+func (x *ExplainJobResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_gateway_v1_gateway_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainJobResponse.ProtoReflect.Descriptor instead.
+func (*ExplainJobResponse) Descriptor() ([]byte, []int) {
+	return file_lycosa_gateway_v1_gateway_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *ExplainJobResponse) GetAnswer() *v11.ExplainJobResponse {
+	if x != nil {
+		return x.Answer
+	}
+	return nil
+}
+
+// AuditRequest is the question of Audit.
+type AuditRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The question.
+	Question      *v11.AuditRequest `protobuf:"bytes,1,opt,name=question,proto3" json:"question,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditRequest) Reset() {
+	*x = AuditRequest{}
+	mi := &file_lycosa_gateway_v1_gateway_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditRequest) ProtoMessage() {}
+
+func (x *AuditRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_gateway_v1_gateway_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditRequest.ProtoReflect.Descriptor instead.
+func (*AuditRequest) Descriptor() ([]byte, []int) {
+	return file_lycosa_gateway_v1_gateway_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *AuditRequest) GetQuestion() *v11.AuditRequest {
+	if x != nil {
+		return x.Question
+	}
+	return nil
+}
+
+// AuditResponse is the answer of Audit.
+type AuditResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The answer.
+	Answer        *v11.AuditResponse `protobuf:"bytes,1,opt,name=answer,proto3" json:"answer,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditResponse) Reset() {
+	*x = AuditResponse{}
+	mi := &file_lycosa_gateway_v1_gateway_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditResponse) ProtoMessage() {}
+
+func (x *AuditResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_gateway_v1_gateway_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditResponse.ProtoReflect.Descriptor instead.
+func (*AuditResponse) Descriptor() ([]byte, []int) {
+	return file_lycosa_gateway_v1_gateway_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *AuditResponse) GetAnswer() *v11.AuditResponse {
+	if x != nil {
+		return x.Answer
+	}
+	return nil
+}
+
 var File_lycosa_gateway_v1_gateway_proto protoreflect.FileDescriptor
 
 const file_lycosa_gateway_v1_gateway_proto_rawDesc = "" +
@@ -1480,11 +2041,12 @@ const file_lycosa_gateway_v1_gateway_proto_rawDesc = "" +
 	"\x11DeleteJobResponse\"O\n" +
 	"\x0fAddSeedsRequest\x12\x1e\n" +
 	"\x06job_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05jobId\x12\x1c\n" +
-	"\x04urls\x18\x02 \x03(\tB\b\xbaH\x05\x92\x01\x02\b\x01R\x04urls\"}\n" +
+	"\x04urls\x18\x02 \x03(\tB\b\xbaH\x05\x92\x01\x02\b\x01R\x04urls\"\xa0\x01\n" +
 	"\x10AddSeedsResponse\x12\x14\n" +
 	"\x05added\x18\x01 \x01(\rR\x05added\x12\x14\n" +
 	"\x05known\x18\x02 \x01(\rR\x05known\x12=\n" +
-	"\brejected\x18\x03 \x03(\v2!.lycosa.scheduler.v1.RejectedSeedR\brejected\"h\n" +
+	"\brejected\x18\x03 \x03(\v2!.lycosa.scheduler.v1.RejectedSeedR\brejected\x12!\n" +
+	"\fqueued_again\x18\x04 \x01(\rR\vqueuedAgain\"h\n" +
 	"\x0fWatchJobRequest\x12\x1e\n" +
 	"\x06job_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05jobId\x125\n" +
 	"\binterval\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\binterval\"D\n" +
@@ -1507,7 +2069,31 @@ const file_lycosa_gateway_v1_gateway_proto_rawDesc = "" +
 	"\x14ListInstancesRequest\"\x7f\n" +
 	"\x15ListInstancesResponse\x12;\n" +
 	"\tinstances\x18\x01 \x03(\v2\x1d.lycosa.scheduler.v1.InstanceR\tinstances\x12)\n" +
-	"\x10membership_epoch\x18\x02 \x01(\x04R\x0fmembershipEpoch2\xd7\t\n" +
+	"\x10membership_epoch\x18\x02 \x01(\x04R\x0fmembershipEpoch\"]\n" +
+	"\x10ShowQueueRequest\x12I\n" +
+	"\bquestion\x18\x01 \x01(\v2%.lycosa.scheduler.v1.ShowQueueRequestB\x06\xbaH\x03\xc8\x01\x01R\bquestion\"S\n" +
+	"\x11ShowQueueResponse\x12>\n" +
+	"\x06answer\x18\x01 \x01(\v2&.lycosa.scheduler.v1.ShowQueueResponseR\x06answer\"a\n" +
+	"\x12UpdateQueueRequest\x12K\n" +
+	"\bquestion\x18\x01 \x01(\v2'.lycosa.scheduler.v1.UpdateQueueRequestB\x06\xbaH\x03\xc8\x01\x01R\bquestion\"W\n" +
+	"\x13UpdateQueueResponse\x12@\n" +
+	"\x06answer\x18\x01 \x01(\v2(.lycosa.scheduler.v1.UpdateQueueResponseR\x06answer\"k\n" +
+	"\x17ChangeExclusionsRequest\x12P\n" +
+	"\bquestion\x18\x01 \x01(\v2,.lycosa.scheduler.v1.ChangeExclusionsRequestB\x06\xbaH\x03\xc8\x01\x01R\bquestion\"a\n" +
+	"\x18ChangeExclusionsResponse\x12E\n" +
+	"\x06answer\x18\x01 \x01(\v2-.lycosa.scheduler.v1.ChangeExclusionsResponseR\x06answer\"g\n" +
+	"\x15ChangeOverlaysRequest\x12N\n" +
+	"\bquestion\x18\x01 \x01(\v2*.lycosa.scheduler.v1.ChangeOverlaysRequestB\x06\xbaH\x03\xc8\x01\x01R\bquestion\"]\n" +
+	"\x16ChangeOverlaysResponse\x12C\n" +
+	"\x06answer\x18\x01 \x01(\v2+.lycosa.scheduler.v1.ChangeOverlaysResponseR\x06answer\"_\n" +
+	"\x11ExplainJobRequest\x12J\n" +
+	"\bquestion\x18\x01 \x01(\v2&.lycosa.scheduler.v1.ExplainJobRequestB\x06\xbaH\x03\xc8\x01\x01R\bquestion\"U\n" +
+	"\x12ExplainJobResponse\x12?\n" +
+	"\x06answer\x18\x01 \x01(\v2'.lycosa.scheduler.v1.ExplainJobResponseR\x06answer\"M\n" +
+	"\fAuditRequest\x12=\n" +
+	"\bquestion\x18\x01 \x01(\v2!.lycosa.scheduler.v1.AuditRequestR\bquestion\"K\n" +
+	"\rAuditResponse\x12:\n" +
+	"\x06answer\x18\x01 \x01(\v2\".lycosa.scheduler.v1.AuditResponseR\x06answer2\x88\x0e\n" +
 	"\fAdminService\x12V\n" +
 	"\tCreateJob\x12#.lycosa.gateway.v1.CreateJobRequest\x1a$.lycosa.gateway.v1.CreateJobResponse\x12V\n" +
 	"\tUpdateJob\x12#.lycosa.gateway.v1.UpdateJobRequest\x1a$.lycosa.gateway.v1.UpdateJobResponse\x12S\n" +
@@ -1524,7 +2110,14 @@ const file_lycosa_gateway_v1_gateway_proto_rawDesc = "" +
 	"ExplainUrl\x12$.lycosa.gateway.v1.ExplainUrlRequest\x1a%.lycosa.gateway.v1.ExplainUrlResponse\x12Y\n" +
 	"\n" +
 	"ListQueues\x12$.lycosa.gateway.v1.ListQueuesRequest\x1a%.lycosa.gateway.v1.ListQueuesResponse\x12b\n" +
-	"\rListInstances\x12'.lycosa.gateway.v1.ListInstancesRequest\x1a(.lycosa.gateway.v1.ListInstancesResponseB2Z0lycosa.dev/proto/gen/lycosa/gateway/v1;gatewayv1b\x06proto3"
+	"\rListInstances\x12'.lycosa.gateway.v1.ListInstancesRequest\x1a(.lycosa.gateway.v1.ListInstancesResponse\x12V\n" +
+	"\tShowQueue\x12#.lycosa.gateway.v1.ShowQueueRequest\x1a$.lycosa.gateway.v1.ShowQueueResponse\x12\\\n" +
+	"\vUpdateQueue\x12%.lycosa.gateway.v1.UpdateQueueRequest\x1a&.lycosa.gateway.v1.UpdateQueueResponse\x12k\n" +
+	"\x10ChangeExclusions\x12*.lycosa.gateway.v1.ChangeExclusionsRequest\x1a+.lycosa.gateway.v1.ChangeExclusionsResponse\x12e\n" +
+	"\x0eChangeOverlays\x12(.lycosa.gateway.v1.ChangeOverlaysRequest\x1a).lycosa.gateway.v1.ChangeOverlaysResponse\x12Y\n" +
+	"\n" +
+	"ExplainJob\x12$.lycosa.gateway.v1.ExplainJobRequest\x1a%.lycosa.gateway.v1.ExplainJobResponse\x12J\n" +
+	"\x05Audit\x12\x1f.lycosa.gateway.v1.AuditRequest\x1a .lycosa.gateway.v1.AuditResponseB2Z0lycosa.dev/proto/gen/lycosa/gateway/v1;gatewayv1b\x06proto3"
 
 var (
 	file_lycosa_gateway_v1_gateway_proto_rawDescOnce sync.Once
@@ -1538,96 +2131,144 @@ func file_lycosa_gateway_v1_gateway_proto_rawDescGZIP() []byte {
 	return file_lycosa_gateway_v1_gateway_proto_rawDescData
 }
 
-var file_lycosa_gateway_v1_gateway_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_lycosa_gateway_v1_gateway_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_lycosa_gateway_v1_gateway_proto_goTypes = []any{
-	(*CreateJobRequest)(nil),      // 0: lycosa.gateway.v1.CreateJobRequest
-	(*CreateJobResponse)(nil),     // 1: lycosa.gateway.v1.CreateJobResponse
-	(*UpdateJobRequest)(nil),      // 2: lycosa.gateway.v1.UpdateJobRequest
-	(*UpdateJobResponse)(nil),     // 3: lycosa.gateway.v1.UpdateJobResponse
-	(*ListJobsRequest)(nil),       // 4: lycosa.gateway.v1.ListJobsRequest
-	(*ListJobsResponse)(nil),      // 5: lycosa.gateway.v1.ListJobsResponse
-	(*ShowJobRequest)(nil),        // 6: lycosa.gateway.v1.ShowJobRequest
-	(*ShowJobResponse)(nil),       // 7: lycosa.gateway.v1.ShowJobResponse
-	(*StartJobRequest)(nil),       // 8: lycosa.gateway.v1.StartJobRequest
-	(*StartJobResponse)(nil),      // 9: lycosa.gateway.v1.StartJobResponse
-	(*PauseJobRequest)(nil),       // 10: lycosa.gateway.v1.PauseJobRequest
-	(*PauseJobResponse)(nil),      // 11: lycosa.gateway.v1.PauseJobResponse
-	(*ResumeJobRequest)(nil),      // 12: lycosa.gateway.v1.ResumeJobRequest
-	(*ResumeJobResponse)(nil),     // 13: lycosa.gateway.v1.ResumeJobResponse
-	(*StopJobRequest)(nil),        // 14: lycosa.gateway.v1.StopJobRequest
-	(*StopJobResponse)(nil),       // 15: lycosa.gateway.v1.StopJobResponse
-	(*DeleteJobRequest)(nil),      // 16: lycosa.gateway.v1.DeleteJobRequest
-	(*DeleteJobResponse)(nil),     // 17: lycosa.gateway.v1.DeleteJobResponse
-	(*AddSeedsRequest)(nil),       // 18: lycosa.gateway.v1.AddSeedsRequest
-	(*AddSeedsResponse)(nil),      // 19: lycosa.gateway.v1.AddSeedsResponse
-	(*WatchJobRequest)(nil),       // 20: lycosa.gateway.v1.WatchJobRequest
-	(*WatchJobResponse)(nil),      // 21: lycosa.gateway.v1.WatchJobResponse
-	(*ExplainUrlRequest)(nil),     // 22: lycosa.gateway.v1.ExplainUrlRequest
-	(*ExplainUrlResponse)(nil),    // 23: lycosa.gateway.v1.ExplainUrlResponse
-	(*ListQueuesRequest)(nil),     // 24: lycosa.gateway.v1.ListQueuesRequest
-	(*ListQueuesResponse)(nil),    // 25: lycosa.gateway.v1.ListQueuesResponse
-	(*ListInstancesRequest)(nil),  // 26: lycosa.gateway.v1.ListInstancesRequest
-	(*ListInstancesResponse)(nil), // 27: lycosa.gateway.v1.ListInstancesResponse
-	(*v1.Spec)(nil),               // 28: lycosa.job.v1.Spec
-	(*v11.JobStatus)(nil),         // 29: lycosa.scheduler.v1.JobStatus
-	(*v11.RejectedSeed)(nil),      // 30: lycosa.scheduler.v1.RejectedSeed
-	(*durationpb.Duration)(nil),   // 31: google.protobuf.Duration
-	(*v11.ExplainResponse)(nil),   // 32: lycosa.scheduler.v1.ExplainResponse
-	(v11.QueueState)(0),           // 33: lycosa.scheduler.v1.QueueState
-	(*v11.QueueStatus)(nil),       // 34: lycosa.scheduler.v1.QueueStatus
-	(*v11.Instance)(nil),          // 35: lycosa.scheduler.v1.Instance
+	(*CreateJobRequest)(nil),             // 0: lycosa.gateway.v1.CreateJobRequest
+	(*CreateJobResponse)(nil),            // 1: lycosa.gateway.v1.CreateJobResponse
+	(*UpdateJobRequest)(nil),             // 2: lycosa.gateway.v1.UpdateJobRequest
+	(*UpdateJobResponse)(nil),            // 3: lycosa.gateway.v1.UpdateJobResponse
+	(*ListJobsRequest)(nil),              // 4: lycosa.gateway.v1.ListJobsRequest
+	(*ListJobsResponse)(nil),             // 5: lycosa.gateway.v1.ListJobsResponse
+	(*ShowJobRequest)(nil),               // 6: lycosa.gateway.v1.ShowJobRequest
+	(*ShowJobResponse)(nil),              // 7: lycosa.gateway.v1.ShowJobResponse
+	(*StartJobRequest)(nil),              // 8: lycosa.gateway.v1.StartJobRequest
+	(*StartJobResponse)(nil),             // 9: lycosa.gateway.v1.StartJobResponse
+	(*PauseJobRequest)(nil),              // 10: lycosa.gateway.v1.PauseJobRequest
+	(*PauseJobResponse)(nil),             // 11: lycosa.gateway.v1.PauseJobResponse
+	(*ResumeJobRequest)(nil),             // 12: lycosa.gateway.v1.ResumeJobRequest
+	(*ResumeJobResponse)(nil),            // 13: lycosa.gateway.v1.ResumeJobResponse
+	(*StopJobRequest)(nil),               // 14: lycosa.gateway.v1.StopJobRequest
+	(*StopJobResponse)(nil),              // 15: lycosa.gateway.v1.StopJobResponse
+	(*DeleteJobRequest)(nil),             // 16: lycosa.gateway.v1.DeleteJobRequest
+	(*DeleteJobResponse)(nil),            // 17: lycosa.gateway.v1.DeleteJobResponse
+	(*AddSeedsRequest)(nil),              // 18: lycosa.gateway.v1.AddSeedsRequest
+	(*AddSeedsResponse)(nil),             // 19: lycosa.gateway.v1.AddSeedsResponse
+	(*WatchJobRequest)(nil),              // 20: lycosa.gateway.v1.WatchJobRequest
+	(*WatchJobResponse)(nil),             // 21: lycosa.gateway.v1.WatchJobResponse
+	(*ExplainUrlRequest)(nil),            // 22: lycosa.gateway.v1.ExplainUrlRequest
+	(*ExplainUrlResponse)(nil),           // 23: lycosa.gateway.v1.ExplainUrlResponse
+	(*ListQueuesRequest)(nil),            // 24: lycosa.gateway.v1.ListQueuesRequest
+	(*ListQueuesResponse)(nil),           // 25: lycosa.gateway.v1.ListQueuesResponse
+	(*ListInstancesRequest)(nil),         // 26: lycosa.gateway.v1.ListInstancesRequest
+	(*ListInstancesResponse)(nil),        // 27: lycosa.gateway.v1.ListInstancesResponse
+	(*ShowQueueRequest)(nil),             // 28: lycosa.gateway.v1.ShowQueueRequest
+	(*ShowQueueResponse)(nil),            // 29: lycosa.gateway.v1.ShowQueueResponse
+	(*UpdateQueueRequest)(nil),           // 30: lycosa.gateway.v1.UpdateQueueRequest
+	(*UpdateQueueResponse)(nil),          // 31: lycosa.gateway.v1.UpdateQueueResponse
+	(*ChangeExclusionsRequest)(nil),      // 32: lycosa.gateway.v1.ChangeExclusionsRequest
+	(*ChangeExclusionsResponse)(nil),     // 33: lycosa.gateway.v1.ChangeExclusionsResponse
+	(*ChangeOverlaysRequest)(nil),        // 34: lycosa.gateway.v1.ChangeOverlaysRequest
+	(*ChangeOverlaysResponse)(nil),       // 35: lycosa.gateway.v1.ChangeOverlaysResponse
+	(*ExplainJobRequest)(nil),            // 36: lycosa.gateway.v1.ExplainJobRequest
+	(*ExplainJobResponse)(nil),           // 37: lycosa.gateway.v1.ExplainJobResponse
+	(*AuditRequest)(nil),                 // 38: lycosa.gateway.v1.AuditRequest
+	(*AuditResponse)(nil),                // 39: lycosa.gateway.v1.AuditResponse
+	(*v1.Spec)(nil),                      // 40: lycosa.job.v1.Spec
+	(*v11.JobStatus)(nil),                // 41: lycosa.scheduler.v1.JobStatus
+	(*v11.RejectedSeed)(nil),             // 42: lycosa.scheduler.v1.RejectedSeed
+	(*durationpb.Duration)(nil),          // 43: google.protobuf.Duration
+	(*v11.ExplainResponse)(nil),          // 44: lycosa.scheduler.v1.ExplainResponse
+	(v11.QueueState)(0),                  // 45: lycosa.scheduler.v1.QueueState
+	(*v11.QueueStatus)(nil),              // 46: lycosa.scheduler.v1.QueueStatus
+	(*v11.Instance)(nil),                 // 47: lycosa.scheduler.v1.Instance
+	(*v11.ShowQueueRequest)(nil),         // 48: lycosa.scheduler.v1.ShowQueueRequest
+	(*v11.ShowQueueResponse)(nil),        // 49: lycosa.scheduler.v1.ShowQueueResponse
+	(*v11.UpdateQueueRequest)(nil),       // 50: lycosa.scheduler.v1.UpdateQueueRequest
+	(*v11.UpdateQueueResponse)(nil),      // 51: lycosa.scheduler.v1.UpdateQueueResponse
+	(*v11.ChangeExclusionsRequest)(nil),  // 52: lycosa.scheduler.v1.ChangeExclusionsRequest
+	(*v11.ChangeExclusionsResponse)(nil), // 53: lycosa.scheduler.v1.ChangeExclusionsResponse
+	(*v11.ChangeOverlaysRequest)(nil),    // 54: lycosa.scheduler.v1.ChangeOverlaysRequest
+	(*v11.ChangeOverlaysResponse)(nil),   // 55: lycosa.scheduler.v1.ChangeOverlaysResponse
+	(*v11.ExplainJobRequest)(nil),        // 56: lycosa.scheduler.v1.ExplainJobRequest
+	(*v11.ExplainJobResponse)(nil),       // 57: lycosa.scheduler.v1.ExplainJobResponse
+	(*v11.AuditRequest)(nil),             // 58: lycosa.scheduler.v1.AuditRequest
+	(*v11.AuditResponse)(nil),            // 59: lycosa.scheduler.v1.AuditResponse
 }
 var file_lycosa_gateway_v1_gateway_proto_depIdxs = []int32{
-	28, // 0: lycosa.gateway.v1.CreateJobRequest.spec:type_name -> lycosa.job.v1.Spec
-	29, // 1: lycosa.gateway.v1.CreateJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
-	28, // 2: lycosa.gateway.v1.UpdateJobRequest.spec:type_name -> lycosa.job.v1.Spec
-	29, // 3: lycosa.gateway.v1.UpdateJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
-	29, // 4: lycosa.gateway.v1.ListJobsResponse.jobs:type_name -> lycosa.scheduler.v1.JobStatus
-	29, // 5: lycosa.gateway.v1.ShowJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
-	29, // 6: lycosa.gateway.v1.StartJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
-	29, // 7: lycosa.gateway.v1.PauseJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
-	29, // 8: lycosa.gateway.v1.ResumeJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
-	29, // 9: lycosa.gateway.v1.StopJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
-	30, // 10: lycosa.gateway.v1.AddSeedsResponse.rejected:type_name -> lycosa.scheduler.v1.RejectedSeed
-	31, // 11: lycosa.gateway.v1.WatchJobRequest.interval:type_name -> google.protobuf.Duration
-	29, // 12: lycosa.gateway.v1.WatchJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
-	32, // 13: lycosa.gateway.v1.ExplainUrlResponse.explanation:type_name -> lycosa.scheduler.v1.ExplainResponse
-	33, // 14: lycosa.gateway.v1.ListQueuesRequest.state:type_name -> lycosa.scheduler.v1.QueueState
-	34, // 15: lycosa.gateway.v1.ListQueuesResponse.queues:type_name -> lycosa.scheduler.v1.QueueStatus
-	35, // 16: lycosa.gateway.v1.ListInstancesResponse.instances:type_name -> lycosa.scheduler.v1.Instance
-	0,  // 17: lycosa.gateway.v1.AdminService.CreateJob:input_type -> lycosa.gateway.v1.CreateJobRequest
-	2,  // 18: lycosa.gateway.v1.AdminService.UpdateJob:input_type -> lycosa.gateway.v1.UpdateJobRequest
-	4,  // 19: lycosa.gateway.v1.AdminService.ListJobs:input_type -> lycosa.gateway.v1.ListJobsRequest
-	6,  // 20: lycosa.gateway.v1.AdminService.ShowJob:input_type -> lycosa.gateway.v1.ShowJobRequest
-	8,  // 21: lycosa.gateway.v1.AdminService.StartJob:input_type -> lycosa.gateway.v1.StartJobRequest
-	10, // 22: lycosa.gateway.v1.AdminService.PauseJob:input_type -> lycosa.gateway.v1.PauseJobRequest
-	12, // 23: lycosa.gateway.v1.AdminService.ResumeJob:input_type -> lycosa.gateway.v1.ResumeJobRequest
-	14, // 24: lycosa.gateway.v1.AdminService.StopJob:input_type -> lycosa.gateway.v1.StopJobRequest
-	16, // 25: lycosa.gateway.v1.AdminService.DeleteJob:input_type -> lycosa.gateway.v1.DeleteJobRequest
-	18, // 26: lycosa.gateway.v1.AdminService.AddSeeds:input_type -> lycosa.gateway.v1.AddSeedsRequest
-	20, // 27: lycosa.gateway.v1.AdminService.WatchJob:input_type -> lycosa.gateway.v1.WatchJobRequest
-	22, // 28: lycosa.gateway.v1.AdminService.ExplainUrl:input_type -> lycosa.gateway.v1.ExplainUrlRequest
-	24, // 29: lycosa.gateway.v1.AdminService.ListQueues:input_type -> lycosa.gateway.v1.ListQueuesRequest
-	26, // 30: lycosa.gateway.v1.AdminService.ListInstances:input_type -> lycosa.gateway.v1.ListInstancesRequest
-	1,  // 31: lycosa.gateway.v1.AdminService.CreateJob:output_type -> lycosa.gateway.v1.CreateJobResponse
-	3,  // 32: lycosa.gateway.v1.AdminService.UpdateJob:output_type -> lycosa.gateway.v1.UpdateJobResponse
-	5,  // 33: lycosa.gateway.v1.AdminService.ListJobs:output_type -> lycosa.gateway.v1.ListJobsResponse
-	7,  // 34: lycosa.gateway.v1.AdminService.ShowJob:output_type -> lycosa.gateway.v1.ShowJobResponse
-	9,  // 35: lycosa.gateway.v1.AdminService.StartJob:output_type -> lycosa.gateway.v1.StartJobResponse
-	11, // 36: lycosa.gateway.v1.AdminService.PauseJob:output_type -> lycosa.gateway.v1.PauseJobResponse
-	13, // 37: lycosa.gateway.v1.AdminService.ResumeJob:output_type -> lycosa.gateway.v1.ResumeJobResponse
-	15, // 38: lycosa.gateway.v1.AdminService.StopJob:output_type -> lycosa.gateway.v1.StopJobResponse
-	17, // 39: lycosa.gateway.v1.AdminService.DeleteJob:output_type -> lycosa.gateway.v1.DeleteJobResponse
-	19, // 40: lycosa.gateway.v1.AdminService.AddSeeds:output_type -> lycosa.gateway.v1.AddSeedsResponse
-	21, // 41: lycosa.gateway.v1.AdminService.WatchJob:output_type -> lycosa.gateway.v1.WatchJobResponse
-	23, // 42: lycosa.gateway.v1.AdminService.ExplainUrl:output_type -> lycosa.gateway.v1.ExplainUrlResponse
-	25, // 43: lycosa.gateway.v1.AdminService.ListQueues:output_type -> lycosa.gateway.v1.ListQueuesResponse
-	27, // 44: lycosa.gateway.v1.AdminService.ListInstances:output_type -> lycosa.gateway.v1.ListInstancesResponse
-	31, // [31:45] is the sub-list for method output_type
-	17, // [17:31] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	40, // 0: lycosa.gateway.v1.CreateJobRequest.spec:type_name -> lycosa.job.v1.Spec
+	41, // 1: lycosa.gateway.v1.CreateJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
+	40, // 2: lycosa.gateway.v1.UpdateJobRequest.spec:type_name -> lycosa.job.v1.Spec
+	41, // 3: lycosa.gateway.v1.UpdateJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
+	41, // 4: lycosa.gateway.v1.ListJobsResponse.jobs:type_name -> lycosa.scheduler.v1.JobStatus
+	41, // 5: lycosa.gateway.v1.ShowJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
+	41, // 6: lycosa.gateway.v1.StartJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
+	41, // 7: lycosa.gateway.v1.PauseJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
+	41, // 8: lycosa.gateway.v1.ResumeJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
+	41, // 9: lycosa.gateway.v1.StopJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
+	42, // 10: lycosa.gateway.v1.AddSeedsResponse.rejected:type_name -> lycosa.scheduler.v1.RejectedSeed
+	43, // 11: lycosa.gateway.v1.WatchJobRequest.interval:type_name -> google.protobuf.Duration
+	41, // 12: lycosa.gateway.v1.WatchJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
+	44, // 13: lycosa.gateway.v1.ExplainUrlResponse.explanation:type_name -> lycosa.scheduler.v1.ExplainResponse
+	45, // 14: lycosa.gateway.v1.ListQueuesRequest.state:type_name -> lycosa.scheduler.v1.QueueState
+	46, // 15: lycosa.gateway.v1.ListQueuesResponse.queues:type_name -> lycosa.scheduler.v1.QueueStatus
+	47, // 16: lycosa.gateway.v1.ListInstancesResponse.instances:type_name -> lycosa.scheduler.v1.Instance
+	48, // 17: lycosa.gateway.v1.ShowQueueRequest.question:type_name -> lycosa.scheduler.v1.ShowQueueRequest
+	49, // 18: lycosa.gateway.v1.ShowQueueResponse.answer:type_name -> lycosa.scheduler.v1.ShowQueueResponse
+	50, // 19: lycosa.gateway.v1.UpdateQueueRequest.question:type_name -> lycosa.scheduler.v1.UpdateQueueRequest
+	51, // 20: lycosa.gateway.v1.UpdateQueueResponse.answer:type_name -> lycosa.scheduler.v1.UpdateQueueResponse
+	52, // 21: lycosa.gateway.v1.ChangeExclusionsRequest.question:type_name -> lycosa.scheduler.v1.ChangeExclusionsRequest
+	53, // 22: lycosa.gateway.v1.ChangeExclusionsResponse.answer:type_name -> lycosa.scheduler.v1.ChangeExclusionsResponse
+	54, // 23: lycosa.gateway.v1.ChangeOverlaysRequest.question:type_name -> lycosa.scheduler.v1.ChangeOverlaysRequest
+	55, // 24: lycosa.gateway.v1.ChangeOverlaysResponse.answer:type_name -> lycosa.scheduler.v1.ChangeOverlaysResponse
+	56, // 25: lycosa.gateway.v1.ExplainJobRequest.question:type_name -> lycosa.scheduler.v1.ExplainJobRequest
+	57, // 26: lycosa.gateway.v1.ExplainJobResponse.answer:type_name -> lycosa.scheduler.v1.ExplainJobResponse
+	58, // 27: lycosa.gateway.v1.AuditRequest.question:type_name -> lycosa.scheduler.v1.AuditRequest
+	59, // 28: lycosa.gateway.v1.AuditResponse.answer:type_name -> lycosa.scheduler.v1.AuditResponse
+	0,  // 29: lycosa.gateway.v1.AdminService.CreateJob:input_type -> lycosa.gateway.v1.CreateJobRequest
+	2,  // 30: lycosa.gateway.v1.AdminService.UpdateJob:input_type -> lycosa.gateway.v1.UpdateJobRequest
+	4,  // 31: lycosa.gateway.v1.AdminService.ListJobs:input_type -> lycosa.gateway.v1.ListJobsRequest
+	6,  // 32: lycosa.gateway.v1.AdminService.ShowJob:input_type -> lycosa.gateway.v1.ShowJobRequest
+	8,  // 33: lycosa.gateway.v1.AdminService.StartJob:input_type -> lycosa.gateway.v1.StartJobRequest
+	10, // 34: lycosa.gateway.v1.AdminService.PauseJob:input_type -> lycosa.gateway.v1.PauseJobRequest
+	12, // 35: lycosa.gateway.v1.AdminService.ResumeJob:input_type -> lycosa.gateway.v1.ResumeJobRequest
+	14, // 36: lycosa.gateway.v1.AdminService.StopJob:input_type -> lycosa.gateway.v1.StopJobRequest
+	16, // 37: lycosa.gateway.v1.AdminService.DeleteJob:input_type -> lycosa.gateway.v1.DeleteJobRequest
+	18, // 38: lycosa.gateway.v1.AdminService.AddSeeds:input_type -> lycosa.gateway.v1.AddSeedsRequest
+	20, // 39: lycosa.gateway.v1.AdminService.WatchJob:input_type -> lycosa.gateway.v1.WatchJobRequest
+	22, // 40: lycosa.gateway.v1.AdminService.ExplainUrl:input_type -> lycosa.gateway.v1.ExplainUrlRequest
+	24, // 41: lycosa.gateway.v1.AdminService.ListQueues:input_type -> lycosa.gateway.v1.ListQueuesRequest
+	26, // 42: lycosa.gateway.v1.AdminService.ListInstances:input_type -> lycosa.gateway.v1.ListInstancesRequest
+	28, // 43: lycosa.gateway.v1.AdminService.ShowQueue:input_type -> lycosa.gateway.v1.ShowQueueRequest
+	30, // 44: lycosa.gateway.v1.AdminService.UpdateQueue:input_type -> lycosa.gateway.v1.UpdateQueueRequest
+	32, // 45: lycosa.gateway.v1.AdminService.ChangeExclusions:input_type -> lycosa.gateway.v1.ChangeExclusionsRequest
+	34, // 46: lycosa.gateway.v1.AdminService.ChangeOverlays:input_type -> lycosa.gateway.v1.ChangeOverlaysRequest
+	36, // 47: lycosa.gateway.v1.AdminService.ExplainJob:input_type -> lycosa.gateway.v1.ExplainJobRequest
+	38, // 48: lycosa.gateway.v1.AdminService.Audit:input_type -> lycosa.gateway.v1.AuditRequest
+	1,  // 49: lycosa.gateway.v1.AdminService.CreateJob:output_type -> lycosa.gateway.v1.CreateJobResponse
+	3,  // 50: lycosa.gateway.v1.AdminService.UpdateJob:output_type -> lycosa.gateway.v1.UpdateJobResponse
+	5,  // 51: lycosa.gateway.v1.AdminService.ListJobs:output_type -> lycosa.gateway.v1.ListJobsResponse
+	7,  // 52: lycosa.gateway.v1.AdminService.ShowJob:output_type -> lycosa.gateway.v1.ShowJobResponse
+	9,  // 53: lycosa.gateway.v1.AdminService.StartJob:output_type -> lycosa.gateway.v1.StartJobResponse
+	11, // 54: lycosa.gateway.v1.AdminService.PauseJob:output_type -> lycosa.gateway.v1.PauseJobResponse
+	13, // 55: lycosa.gateway.v1.AdminService.ResumeJob:output_type -> lycosa.gateway.v1.ResumeJobResponse
+	15, // 56: lycosa.gateway.v1.AdminService.StopJob:output_type -> lycosa.gateway.v1.StopJobResponse
+	17, // 57: lycosa.gateway.v1.AdminService.DeleteJob:output_type -> lycosa.gateway.v1.DeleteJobResponse
+	19, // 58: lycosa.gateway.v1.AdminService.AddSeeds:output_type -> lycosa.gateway.v1.AddSeedsResponse
+	21, // 59: lycosa.gateway.v1.AdminService.WatchJob:output_type -> lycosa.gateway.v1.WatchJobResponse
+	23, // 60: lycosa.gateway.v1.AdminService.ExplainUrl:output_type -> lycosa.gateway.v1.ExplainUrlResponse
+	25, // 61: lycosa.gateway.v1.AdminService.ListQueues:output_type -> lycosa.gateway.v1.ListQueuesResponse
+	27, // 62: lycosa.gateway.v1.AdminService.ListInstances:output_type -> lycosa.gateway.v1.ListInstancesResponse
+	29, // 63: lycosa.gateway.v1.AdminService.ShowQueue:output_type -> lycosa.gateway.v1.ShowQueueResponse
+	31, // 64: lycosa.gateway.v1.AdminService.UpdateQueue:output_type -> lycosa.gateway.v1.UpdateQueueResponse
+	33, // 65: lycosa.gateway.v1.AdminService.ChangeExclusions:output_type -> lycosa.gateway.v1.ChangeExclusionsResponse
+	35, // 66: lycosa.gateway.v1.AdminService.ChangeOverlays:output_type -> lycosa.gateway.v1.ChangeOverlaysResponse
+	37, // 67: lycosa.gateway.v1.AdminService.ExplainJob:output_type -> lycosa.gateway.v1.ExplainJobResponse
+	39, // 68: lycosa.gateway.v1.AdminService.Audit:output_type -> lycosa.gateway.v1.AuditResponse
+	49, // [49:69] is the sub-list for method output_type
+	29, // [29:49] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_lycosa_gateway_v1_gateway_proto_init() }
@@ -1641,7 +2282,7 @@ func file_lycosa_gateway_v1_gateway_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_lycosa_gateway_v1_gateway_proto_rawDesc), len(file_lycosa_gateway_v1_gateway_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   28,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -22,20 +22,26 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	AdminService_CreateJob_FullMethodName     = "/lycosa.gateway.v1.AdminService/CreateJob"
-	AdminService_UpdateJob_FullMethodName     = "/lycosa.gateway.v1.AdminService/UpdateJob"
-	AdminService_ListJobs_FullMethodName      = "/lycosa.gateway.v1.AdminService/ListJobs"
-	AdminService_ShowJob_FullMethodName       = "/lycosa.gateway.v1.AdminService/ShowJob"
-	AdminService_StartJob_FullMethodName      = "/lycosa.gateway.v1.AdminService/StartJob"
-	AdminService_PauseJob_FullMethodName      = "/lycosa.gateway.v1.AdminService/PauseJob"
-	AdminService_ResumeJob_FullMethodName     = "/lycosa.gateway.v1.AdminService/ResumeJob"
-	AdminService_StopJob_FullMethodName       = "/lycosa.gateway.v1.AdminService/StopJob"
-	AdminService_DeleteJob_FullMethodName     = "/lycosa.gateway.v1.AdminService/DeleteJob"
-	AdminService_AddSeeds_FullMethodName      = "/lycosa.gateway.v1.AdminService/AddSeeds"
-	AdminService_WatchJob_FullMethodName      = "/lycosa.gateway.v1.AdminService/WatchJob"
-	AdminService_ExplainUrl_FullMethodName    = "/lycosa.gateway.v1.AdminService/ExplainUrl"
-	AdminService_ListQueues_FullMethodName    = "/lycosa.gateway.v1.AdminService/ListQueues"
-	AdminService_ListInstances_FullMethodName = "/lycosa.gateway.v1.AdminService/ListInstances"
+	AdminService_CreateJob_FullMethodName        = "/lycosa.gateway.v1.AdminService/CreateJob"
+	AdminService_UpdateJob_FullMethodName        = "/lycosa.gateway.v1.AdminService/UpdateJob"
+	AdminService_ListJobs_FullMethodName         = "/lycosa.gateway.v1.AdminService/ListJobs"
+	AdminService_ShowJob_FullMethodName          = "/lycosa.gateway.v1.AdminService/ShowJob"
+	AdminService_StartJob_FullMethodName         = "/lycosa.gateway.v1.AdminService/StartJob"
+	AdminService_PauseJob_FullMethodName         = "/lycosa.gateway.v1.AdminService/PauseJob"
+	AdminService_ResumeJob_FullMethodName        = "/lycosa.gateway.v1.AdminService/ResumeJob"
+	AdminService_StopJob_FullMethodName          = "/lycosa.gateway.v1.AdminService/StopJob"
+	AdminService_DeleteJob_FullMethodName        = "/lycosa.gateway.v1.AdminService/DeleteJob"
+	AdminService_AddSeeds_FullMethodName         = "/lycosa.gateway.v1.AdminService/AddSeeds"
+	AdminService_WatchJob_FullMethodName         = "/lycosa.gateway.v1.AdminService/WatchJob"
+	AdminService_ExplainUrl_FullMethodName       = "/lycosa.gateway.v1.AdminService/ExplainUrl"
+	AdminService_ListQueues_FullMethodName       = "/lycosa.gateway.v1.AdminService/ListQueues"
+	AdminService_ListInstances_FullMethodName    = "/lycosa.gateway.v1.AdminService/ListInstances"
+	AdminService_ShowQueue_FullMethodName        = "/lycosa.gateway.v1.AdminService/ShowQueue"
+	AdminService_UpdateQueue_FullMethodName      = "/lycosa.gateway.v1.AdminService/UpdateQueue"
+	AdminService_ChangeExclusions_FullMethodName = "/lycosa.gateway.v1.AdminService/ChangeExclusions"
+	AdminService_ChangeOverlays_FullMethodName   = "/lycosa.gateway.v1.AdminService/ChangeOverlays"
+	AdminService_ExplainJob_FullMethodName       = "/lycosa.gateway.v1.AdminService/ExplainJob"
+	AdminService_Audit_FullMethodName            = "/lycosa.gateway.v1.AdminService/Audit"
 )
 
 // AdminServiceClient is the client API for AdminService service.
@@ -77,6 +83,20 @@ type AdminServiceClient interface {
 	ListQueues(ctx context.Context, in *ListQueuesRequest, opts ...grpc.CallOption) (*ListQueuesResponse, error)
 	// ListInstances lists the services that have joined.
 	ListInstances(ctx context.Context, in *ListInstancesRequest, opts ...grpc.CallOption) (*ListInstancesResponse, error)
+	// ShowQueue shows one queue with every clock that it waits on.
+	ShowQueue(ctx context.Context, in *ShowQueueRequest, opts ...grpc.CallOption) (*ShowQueueResponse, error)
+	// UpdateQueue blocks, retires or releases a queue, or drops its URLs.
+	UpdateQueue(ctx context.Context, in *UpdateQueueRequest, opts ...grpc.CallOption) (*UpdateQueueResponse, error)
+	// ChangeExclusions adds and removes exclusions of a job, and applies them to
+	// the URLs that are known; or, with dry_run, only counts.
+	ChangeExclusions(ctx context.Context, in *ChangeExclusionsRequest, opts ...grpc.CallOption) (*ChangeExclusionsResponse, error)
+	// ChangeOverlays sets and removes settings for some hosts, domains or URL
+	// prefixes.
+	ChangeOverlays(ctx context.Context, in *ChangeOverlaysRequest, opts ...grpc.CallOption) (*ChangeOverlaysResponse, error)
+	// ExplainJob tells why a job has not ended, or why it has.
+	ExplainJob(ctx context.Context, in *ExplainJobRequest, opts ...grpc.CallOption) (*ExplainJobResponse, error)
+	// Audit recomputes the invariants of the frontier while it works.
+	Audit(ctx context.Context, in *AuditRequest, opts ...grpc.CallOption) (*AuditResponse, error)
 }
 
 type adminServiceClient struct {
@@ -236,6 +256,66 @@ func (c *adminServiceClient) ListInstances(ctx context.Context, in *ListInstance
 	return out, nil
 }
 
+func (c *adminServiceClient) ShowQueue(ctx context.Context, in *ShowQueueRequest, opts ...grpc.CallOption) (*ShowQueueResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ShowQueueResponse)
+	err := c.cc.Invoke(ctx, AdminService_ShowQueue_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) UpdateQueue(ctx context.Context, in *UpdateQueueRequest, opts ...grpc.CallOption) (*UpdateQueueResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UpdateQueueResponse)
+	err := c.cc.Invoke(ctx, AdminService_UpdateQueue_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) ChangeExclusions(ctx context.Context, in *ChangeExclusionsRequest, opts ...grpc.CallOption) (*ChangeExclusionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ChangeExclusionsResponse)
+	err := c.cc.Invoke(ctx, AdminService_ChangeExclusions_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) ChangeOverlays(ctx context.Context, in *ChangeOverlaysRequest, opts ...grpc.CallOption) (*ChangeOverlaysResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ChangeOverlaysResponse)
+	err := c.cc.Invoke(ctx, AdminService_ChangeOverlays_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) ExplainJob(ctx context.Context, in *ExplainJobRequest, opts ...grpc.CallOption) (*ExplainJobResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExplainJobResponse)
+	err := c.cc.Invoke(ctx, AdminService_ExplainJob_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) Audit(ctx context.Context, in *AuditRequest, opts ...grpc.CallOption) (*AuditResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AuditResponse)
+	err := c.cc.Invoke(ctx, AdminService_Audit_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AdminServiceServer is the server API for AdminService service.
 // All implementations must embed UnimplementedAdminServiceServer
 // for forward compatibility.
@@ -275,6 +355,20 @@ type AdminServiceServer interface {
 	ListQueues(context.Context, *ListQueuesRequest) (*ListQueuesResponse, error)
 	// ListInstances lists the services that have joined.
 	ListInstances(context.Context, *ListInstancesRequest) (*ListInstancesResponse, error)
+	// ShowQueue shows one queue with every clock that it waits on.
+	ShowQueue(context.Context, *ShowQueueRequest) (*ShowQueueResponse, error)
+	// UpdateQueue blocks, retires or releases a queue, or drops its URLs.
+	UpdateQueue(context.Context, *UpdateQueueRequest) (*UpdateQueueResponse, error)
+	// ChangeExclusions adds and removes exclusions of a job, and applies them to
+	// the URLs that are known; or, with dry_run, only counts.
+	ChangeExclusions(context.Context, *ChangeExclusionsRequest) (*ChangeExclusionsResponse, error)
+	// ChangeOverlays sets and removes settings for some hosts, domains or URL
+	// prefixes.
+	ChangeOverlays(context.Context, *ChangeOverlaysRequest) (*ChangeOverlaysResponse, error)
+	// ExplainJob tells why a job has not ended, or why it has.
+	ExplainJob(context.Context, *ExplainJobRequest) (*ExplainJobResponse, error)
+	// Audit recomputes the invariants of the frontier while it works.
+	Audit(context.Context, *AuditRequest) (*AuditResponse, error)
 	mustEmbedUnimplementedAdminServiceServer()
 }
 
@@ -326,6 +420,24 @@ func (UnimplementedAdminServiceServer) ListQueues(context.Context, *ListQueuesRe
 }
 func (UnimplementedAdminServiceServer) ListInstances(context.Context, *ListInstancesRequest) (*ListInstancesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListInstances not implemented")
+}
+func (UnimplementedAdminServiceServer) ShowQueue(context.Context, *ShowQueueRequest) (*ShowQueueResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ShowQueue not implemented")
+}
+func (UnimplementedAdminServiceServer) UpdateQueue(context.Context, *UpdateQueueRequest) (*UpdateQueueResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdateQueue not implemented")
+}
+func (UnimplementedAdminServiceServer) ChangeExclusions(context.Context, *ChangeExclusionsRequest) (*ChangeExclusionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ChangeExclusions not implemented")
+}
+func (UnimplementedAdminServiceServer) ChangeOverlays(context.Context, *ChangeOverlaysRequest) (*ChangeOverlaysResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ChangeOverlays not implemented")
+}
+func (UnimplementedAdminServiceServer) ExplainJob(context.Context, *ExplainJobRequest) (*ExplainJobResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ExplainJob not implemented")
+}
+func (UnimplementedAdminServiceServer) Audit(context.Context, *AuditRequest) (*AuditResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Audit not implemented")
 }
 func (UnimplementedAdminServiceServer) mustEmbedUnimplementedAdminServiceServer() {}
 func (UnimplementedAdminServiceServer) testEmbeddedByValue()                      {}
@@ -593,6 +705,114 @@ func _AdminService_ListInstances_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AdminService_ShowQueue_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ShowQueueRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).ShowQueue(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_ShowQueue_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).ShowQueue(ctx, req.(*ShowQueueRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_UpdateQueue_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdateQueueRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).UpdateQueue(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_UpdateQueue_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).UpdateQueue(ctx, req.(*UpdateQueueRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_ChangeExclusions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ChangeExclusionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).ChangeExclusions(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_ChangeExclusions_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).ChangeExclusions(ctx, req.(*ChangeExclusionsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_ChangeOverlays_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ChangeOverlaysRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).ChangeOverlays(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_ChangeOverlays_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).ChangeOverlays(ctx, req.(*ChangeOverlaysRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_ExplainJob_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ExplainJobRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).ExplainJob(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_ExplainJob_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).ExplainJob(ctx, req.(*ExplainJobRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_Audit_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AuditRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).Audit(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_Audit_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).Audit(ctx, req.(*AuditRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // AdminService_ServiceDesc is the grpc.ServiceDesc for AdminService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -651,6 +871,30 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListInstances",
 			Handler:    _AdminService_ListInstances_Handler,
+		},
+		{
+			MethodName: "ShowQueue",
+			Handler:    _AdminService_ShowQueue_Handler,
+		},
+		{
+			MethodName: "UpdateQueue",
+			Handler:    _AdminService_UpdateQueue_Handler,
+		},
+		{
+			MethodName: "ChangeExclusions",
+			Handler:    _AdminService_ChangeExclusions_Handler,
+		},
+		{
+			MethodName: "ChangeOverlays",
+			Handler:    _AdminService_ChangeOverlays_Handler,
+		},
+		{
+			MethodName: "ExplainJob",
+			Handler:    _AdminService_ExplainJob_Handler,
+		},
+		{
+			MethodName: "Audit",
+			Handler:    _AdminService_Audit_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

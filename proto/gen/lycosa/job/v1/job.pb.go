@@ -365,7 +365,11 @@ type Spec struct {
 	// Whether and when pages are fetched again.
 	Recrawl *Recrawl `protobuf:"bytes,14,opt,name=recrawl,proto3" json:"recrawl,omitempty"`
 	// What keeps the crawl out of endless sites.
-	Traps         *Traps `protobuf:"bytes,15,opt,name=traps,proto3" json:"traps,omitempty"`
+	Traps *Traps `protobuf:"bytes,15,opt,name=traps,proto3" json:"traps,omitempty"`
+	// Settings for some hosts, domains or URL prefixes.
+	Overlays []*Overlay `protobuf:"bytes,20,rep,name=overlays,proto3" json:"overlays,omitempty"`
+	// What is kept of what happened to each URL.
+	History       *History `protobuf:"bytes,21,opt,name=history,proto3" json:"history,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -498,6 +502,234 @@ func (x *Spec) GetTraps() *Traps {
 	return nil
 }
 
+func (x *Spec) GetOverlays() []*Overlay {
+	if x != nil {
+		return x.Overlays
+	}
+	return nil
+}
+
+func (x *Spec) GetHistory() *History {
+	if x != nil {
+		return x.History
+	}
+	return nil
+}
+
+// Overlay replaces settings for some URLs. Where several apply, the most
+// specific wins, setting by setting: a URL prefix before a host, a host before
+// a domain; of two prefixes or domains the longer one; of two of the same, the
+// later one in the list.
+type Overlay struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name: letters, digits, "-", "_", at most 64.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Host keys ("example.org", "example.org:8080").
+	Hosts []string `protobuf:"bytes,2,rep,name=hosts,proto3" json:"hosts,omitempty"`
+	// Domains, each with all below it ("example.org").
+	Domains []string `protobuf:"bytes,3,rep,name=domains,proto3" json:"domains,omitempty"`
+	// Beginnings of canonical URLs ("https://example.org/slow/"). Only the
+	// delays may be set for them: they hold after a fetch of such a URL.
+	UrlPrefixes []string `protobuf:"bytes,4,rep,name=url_prefixes,json=urlPrefixes,proto3" json:"url_prefixes,omitempty"`
+	// As in Politeness.
+	MinDelay *durationpb.Duration `protobuf:"bytes,5,opt,name=min_delay,json=minDelay,proto3" json:"min_delay,omitempty"`
+	// As in Politeness.
+	MaxDelay *durationpb.Duration `protobuf:"bytes,6,opt,name=max_delay,json=maxDelay,proto3" json:"max_delay,omitempty"`
+	// As in Politeness.
+	DelayFactor *float64 `protobuf:"fixed64,7,opt,name=delay_factor,json=delayFactor,proto3,oneof" json:"delay_factor,omitempty"`
+	// As in Politeness.
+	PerHost uint32 `protobuf:"varint,8,opt,name=per_host,json=perHost,proto3" json:"per_host,omitempty"`
+	// As in Politeness.
+	MaxCrawlDelay *durationpb.Duration `protobuf:"bytes,9,opt,name=max_crawl_delay,json=maxCrawlDelay,proto3" json:"max_crawl_delay,omitempty"`
+	// As in Politeness.
+	Robots RobotsPolicy `protobuf:"varint,10,opt,name=robots,proto3,enum=lycosa.job.v1.RobotsPolicy" json:"robots,omitempty"`
+	// As in Politeness.
+	MaxTries uint32 `protobuf:"varint,11,opt,name=max_tries,json=maxTries,proto3" json:"max_tries,omitempty"`
+	// As in Politeness.
+	BackOff       *durationpb.Duration `protobuf:"bytes,12,opt,name=back_off,json=backOff,proto3" json:"back_off,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Overlay) Reset() {
+	*x = Overlay{}
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Overlay) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Overlay) ProtoMessage() {}
+
+func (x *Overlay) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Overlay.ProtoReflect.Descriptor instead.
+func (*Overlay) Descriptor() ([]byte, []int) {
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Overlay) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Overlay) GetHosts() []string {
+	if x != nil {
+		return x.Hosts
+	}
+	return nil
+}
+
+func (x *Overlay) GetDomains() []string {
+	if x != nil {
+		return x.Domains
+	}
+	return nil
+}
+
+func (x *Overlay) GetUrlPrefixes() []string {
+	if x != nil {
+		return x.UrlPrefixes
+	}
+	return nil
+}
+
+func (x *Overlay) GetMinDelay() *durationpb.Duration {
+	if x != nil {
+		return x.MinDelay
+	}
+	return nil
+}
+
+func (x *Overlay) GetMaxDelay() *durationpb.Duration {
+	if x != nil {
+		return x.MaxDelay
+	}
+	return nil
+}
+
+func (x *Overlay) GetDelayFactor() float64 {
+	if x != nil && x.DelayFactor != nil {
+		return *x.DelayFactor
+	}
+	return 0
+}
+
+func (x *Overlay) GetPerHost() uint32 {
+	if x != nil {
+		return x.PerHost
+	}
+	return 0
+}
+
+func (x *Overlay) GetMaxCrawlDelay() *durationpb.Duration {
+	if x != nil {
+		return x.MaxCrawlDelay
+	}
+	return nil
+}
+
+func (x *Overlay) GetRobots() RobotsPolicy {
+	if x != nil {
+		return x.Robots
+	}
+	return RobotsPolicy_ROBOTS_POLICY_UNSPECIFIED
+}
+
+func (x *Overlay) GetMaxTries() uint32 {
+	if x != nil {
+		return x.MaxTries
+	}
+	return 0
+}
+
+func (x *Overlay) GetBackOff() *durationpb.Duration {
+	if x != nil {
+		return x.BackOff
+	}
+	return nil
+}
+
+// History is what is kept of what happened to each URL, for `lycosa why`.
+type History struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Keep nothing. Default: false.
+	Off bool `protobuf:"varint,1,opt,name=off,proto3" json:"off,omitempty"`
+	// How long steps are kept. Default: 720h.
+	Keep *durationpb.Duration `protobuf:"bytes,2,opt,name=keep,proto3" json:"keep,omitempty"`
+	// Bytes of the steps, before compression; the oldest go first. Default: 256
+	// MiB.
+	MaxBytes      int64 `protobuf:"varint,3,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *History) Reset() {
+	*x = History{}
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *History) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*History) ProtoMessage() {}
+
+func (x *History) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use History.ProtoReflect.Descriptor instead.
+func (*History) Descriptor() ([]byte, []int) {
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *History) GetOff() bool {
+	if x != nil {
+		return x.Off
+	}
+	return false
+}
+
+func (x *History) GetKeep() *durationpb.Duration {
+	if x != nil {
+		return x.Keep
+	}
+	return nil
+}
+
+func (x *History) GetMaxBytes() int64 {
+	if x != nil {
+		return x.MaxBytes
+	}
+	return 0
+}
+
 // Identity says who crawls, to the servers.
 type Identity struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -514,7 +746,7 @@ type Identity struct {
 
 func (x *Identity) Reset() {
 	*x = Identity{}
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[1]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -526,7 +758,7 @@ func (x *Identity) String() string {
 func (*Identity) ProtoMessage() {}
 
 func (x *Identity) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[1]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -539,7 +771,7 @@ func (x *Identity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Identity.ProtoReflect.Descriptor instead.
 func (*Identity) Descriptor() ([]byte, []int) {
-	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{1}
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Identity) GetUserAgent() string {
@@ -585,7 +817,7 @@ type Scope struct {
 
 func (x *Scope) Reset() {
 	*x = Scope{}
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[2]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -597,7 +829,7 @@ func (x *Scope) String() string {
 func (*Scope) ProtoMessage() {}
 
 func (x *Scope) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[2]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -610,7 +842,7 @@ func (x *Scope) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Scope.ProtoReflect.Descriptor instead.
 func (*Scope) Descriptor() ([]byte, []int) {
-	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{2}
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Scope) GetKind() ScopeKind {
@@ -683,7 +915,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[3]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -695,7 +927,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[3]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -708,7 +940,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{3}
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Limits) GetMaxPages() uint64 {
@@ -809,7 +1041,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[4]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -821,7 +1053,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[4]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -834,7 +1066,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{4}
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Order) GetStrategy() OrderStrategy {
@@ -866,7 +1098,7 @@ type Precedence struct {
 
 func (x *Precedence) Reset() {
 	*x = Precedence{}
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[5]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -878,7 +1110,7 @@ func (x *Precedence) String() string {
 func (*Precedence) ProtoMessage() {}
 
 func (x *Precedence) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[5]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -891,7 +1123,7 @@ func (x *Precedence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Precedence.ProtoReflect.Descriptor instead.
 func (*Precedence) Descriptor() ([]byte, []int) {
-	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{5}
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Precedence) GetHosts() []string {
@@ -930,7 +1162,7 @@ type Recrawl struct {
 
 func (x *Recrawl) Reset() {
 	*x = Recrawl{}
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[6]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -942,7 +1174,7 @@ func (x *Recrawl) String() string {
 func (*Recrawl) ProtoMessage() {}
 
 func (x *Recrawl) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[6]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -955,7 +1187,7 @@ func (x *Recrawl) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Recrawl.ProtoReflect.Descriptor instead.
 func (*Recrawl) Descriptor() ([]byte, []int) {
-	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{6}
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Recrawl) GetPolicy() RecrawlPolicy {
@@ -1019,7 +1251,7 @@ type Traps struct {
 
 func (x *Traps) Reset() {
 	*x = Traps{}
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[7]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1031,7 +1263,7 @@ func (x *Traps) String() string {
 func (*Traps) ProtoMessage() {}
 
 func (x *Traps) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[7]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1044,7 +1276,7 @@ func (x *Traps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Traps.ProtoReflect.Descriptor instead.
 func (*Traps) Descriptor() ([]byte, []int) {
-	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{7}
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Traps) GetOff() bool {
@@ -1145,7 +1377,7 @@ type Politeness struct {
 
 func (x *Politeness) Reset() {
 	*x = Politeness{}
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[8]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1157,7 +1389,7 @@ func (x *Politeness) String() string {
 func (*Politeness) ProtoMessage() {}
 
 func (x *Politeness) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[8]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1170,7 +1402,7 @@ func (x *Politeness) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Politeness.ProtoReflect.Descriptor instead.
 func (*Politeness) Descriptor() ([]byte, []int) {
-	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{8}
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Politeness) GetMinDelay() *durationpb.Duration {
@@ -1315,7 +1547,7 @@ type ClockLimit struct {
 
 func (x *ClockLimit) Reset() {
 	*x = ClockLimit{}
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[9]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1327,7 +1559,7 @@ func (x *ClockLimit) String() string {
 func (*ClockLimit) ProtoMessage() {}
 
 func (x *ClockLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[9]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1340,7 +1572,7 @@ func (x *ClockLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClockLimit.ProtoReflect.Descriptor instead.
 func (*ClockLimit) Descriptor() ([]byte, []int) {
-	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{9}
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ClockLimit) GetMinDelay() *durationpb.Duration {
@@ -1391,7 +1623,7 @@ type ClockGroup struct {
 
 func (x *ClockGroup) Reset() {
 	*x = ClockGroup{}
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[10]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1403,7 +1635,7 @@ func (x *ClockGroup) String() string {
 func (*ClockGroup) ProtoMessage() {}
 
 func (x *ClockGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[10]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1416,7 +1648,7 @@ func (x *ClockGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClockGroup.ProtoReflect.Descriptor instead.
 func (*ClockGroup) Descriptor() ([]byte, []int) {
-	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{10}
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ClockGroup) GetName() string {
@@ -1463,7 +1695,7 @@ type FailureRule struct {
 
 func (x *FailureRule) Reset() {
 	*x = FailureRule{}
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[11]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1475,7 +1707,7 @@ func (x *FailureRule) String() string {
 func (*FailureRule) ProtoMessage() {}
 
 func (x *FailureRule) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[11]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1488,7 +1720,7 @@ func (x *FailureRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailureRule.ProtoReflect.Descriptor instead.
 func (*FailureRule) Descriptor() ([]byte, []int) {
-	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{11}
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *FailureRule) GetClass() FailureClass {
@@ -1577,7 +1809,7 @@ type Fetch struct {
 
 func (x *Fetch) Reset() {
 	*x = Fetch{}
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[12]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1589,7 +1821,7 @@ func (x *Fetch) String() string {
 func (*Fetch) ProtoMessage() {}
 
 func (x *Fetch) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[12]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1602,7 +1834,7 @@ func (x *Fetch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fetch.ProtoReflect.Descriptor instead.
 func (*Fetch) Descriptor() ([]byte, []int) {
-	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{12}
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Fetch) GetAllowNet() []string {
@@ -1787,7 +2019,7 @@ type HostHeaders struct {
 
 func (x *HostHeaders) Reset() {
 	*x = HostHeaders{}
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[13]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1799,7 +2031,7 @@ func (x *HostHeaders) String() string {
 func (*HostHeaders) ProtoMessage() {}
 
 func (x *HostHeaders) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[13]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1812,7 +2044,7 @@ func (x *HostHeaders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostHeaders.ProtoReflect.Descriptor instead.
 func (*HostHeaders) Descriptor() ([]byte, []int) {
-	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{13}
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *HostHeaders) GetHost() string {
@@ -1849,7 +2081,7 @@ type Credential struct {
 
 func (x *Credential) Reset() {
 	*x = Credential{}
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[14]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1861,7 +2093,7 @@ func (x *Credential) String() string {
 func (*Credential) ProtoMessage() {}
 
 func (x *Credential) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[14]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1874,7 +2106,7 @@ func (x *Credential) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credential.ProtoReflect.Descriptor instead.
 func (*Credential) Descriptor() ([]byte, []int) {
-	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{14}
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Credential) GetHost() string {
@@ -1927,7 +2159,7 @@ type ProxyRule struct {
 
 func (x *ProxyRule) Reset() {
 	*x = ProxyRule{}
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[15]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1939,7 +2171,7 @@ func (x *ProxyRule) String() string {
 func (*ProxyRule) ProtoMessage() {}
 
 func (x *ProxyRule) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[15]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1952,7 +2184,7 @@ func (x *ProxyRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProxyRule.ProtoReflect.Descriptor instead.
 func (*ProxyRule) Descriptor() ([]byte, []int) {
-	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{15}
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ProxyRule) GetHost() string {
@@ -2012,7 +2244,7 @@ type Links struct {
 
 func (x *Links) Reset() {
 	*x = Links{}
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[16]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2024,7 +2256,7 @@ func (x *Links) String() string {
 func (*Links) ProtoMessage() {}
 
 func (x *Links) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[16]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2037,7 +2269,7 @@ func (x *Links) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Links.ProtoReflect.Descriptor instead.
 func (*Links) Descriptor() ([]byte, []int) {
-	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{16}
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Links) GetNavigation() bool {
@@ -2113,7 +2345,7 @@ type UrlRules struct {
 
 func (x *UrlRules) Reset() {
 	*x = UrlRules{}
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[17]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2125,7 +2357,7 @@ func (x *UrlRules) String() string {
 func (*UrlRules) ProtoMessage() {}
 
 func (x *UrlRules) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[17]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2138,7 +2370,7 @@ func (x *UrlRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UrlRules.ProtoReflect.Descriptor instead.
 func (*UrlRules) Descriptor() ([]byte, []int) {
-	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{17}
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *UrlRules) GetStripSessionIds() bool {
@@ -2243,7 +2475,7 @@ type Handler struct {
 
 func (x *Handler) Reset() {
 	*x = Handler{}
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[18]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2255,7 +2487,7 @@ func (x *Handler) String() string {
 func (*Handler) ProtoMessage() {}
 
 func (x *Handler) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[18]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2268,7 +2500,7 @@ func (x *Handler) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Handler.ProtoReflect.Descriptor instead.
 func (*Handler) Descriptor() ([]byte, []int) {
-	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{18}
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Handler) GetHandler() string {
@@ -2332,7 +2564,7 @@ type Storage struct {
 
 func (x *Storage) Reset() {
 	*x = Storage{}
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[19]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2344,7 +2576,7 @@ func (x *Storage) String() string {
 func (*Storage) ProtoMessage() {}
 
 func (x *Storage) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_job_v1_job_proto_msgTypes[19]
+	mi := &file_lycosa_job_v1_job_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2357,7 +2589,7 @@ func (x *Storage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Storage.ProtoReflect.Descriptor instead.
 func (*Storage) Descriptor() ([]byte, []int) {
-	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{19}
+	return file_lycosa_job_v1_job_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Storage) GetStores() []string {
@@ -2399,7 +2631,7 @@ var File_lycosa_job_v1_job_proto protoreflect.FileDescriptor
 
 const file_lycosa_job_v1_job_proto_rawDesc = "" +
 	"\n" +
-	"\x17lycosa/job/v1/job.proto\x12\rlycosa.job.v1\x1a\x1egoogle/protobuf/duration.proto\"\xf9\x04\n" +
+	"\x17lycosa/job/v1/job.proto\x12\rlycosa.job.v1\x1a\x1egoogle/protobuf/duration.proto\"\xdf\x05\n" +
 	"\x04Spec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05seeds\x18\x02 \x03(\tR\x05seeds\x123\n" +
@@ -2417,7 +2649,28 @@ const file_lycosa_job_v1_job_proto_rawDesc = "" +
 	"\astorage\x18\v \x01(\v2\x16.lycosa.job.v1.StorageR\astorage\x12*\n" +
 	"\x05order\x18\r \x01(\v2\x14.lycosa.job.v1.OrderR\x05order\x120\n" +
 	"\arecrawl\x18\x0e \x01(\v2\x16.lycosa.job.v1.RecrawlR\arecrawl\x12*\n" +
-	"\x05traps\x18\x0f \x01(\v2\x14.lycosa.job.v1.TrapsR\x05traps\"f\n" +
+	"\x05traps\x18\x0f \x01(\v2\x14.lycosa.job.v1.TrapsR\x05traps\x122\n" +
+	"\boverlays\x18\x14 \x03(\v2\x16.lycosa.job.v1.OverlayR\boverlays\x120\n" +
+	"\ahistory\x18\x15 \x01(\v2\x16.lycosa.job.v1.HistoryR\ahistory\"\xff\x03\n" +
+	"\aOverlay\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05hosts\x18\x02 \x03(\tR\x05hosts\x12\x18\n" +
+	"\adomains\x18\x03 \x03(\tR\adomains\x12!\n" +
+	"\furl_prefixes\x18\x04 \x03(\tR\vurlPrefixes\x126\n" +
+	"\tmin_delay\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\bminDelay\x126\n" +
+	"\tmax_delay\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\bmaxDelay\x12&\n" +
+	"\fdelay_factor\x18\a \x01(\x01H\x00R\vdelayFactor\x88\x01\x01\x12\x19\n" +
+	"\bper_host\x18\b \x01(\rR\aperHost\x12A\n" +
+	"\x0fmax_crawl_delay\x18\t \x01(\v2\x19.google.protobuf.DurationR\rmaxCrawlDelay\x123\n" +
+	"\x06robots\x18\n" +
+	" \x01(\x0e2\x1b.lycosa.job.v1.RobotsPolicyR\x06robots\x12\x1b\n" +
+	"\tmax_tries\x18\v \x01(\rR\bmaxTries\x124\n" +
+	"\bback_off\x18\f \x01(\v2\x19.google.protobuf.DurationR\abackOffB\x0f\n" +
+	"\r_delay_factor\"g\n" +
+	"\aHistory\x12\x10\n" +
+	"\x03off\x18\x01 \x01(\bR\x03off\x12-\n" +
+	"\x04keep\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04keep\x12\x1b\n" +
+	"\tmax_bytes\x18\x03 \x01(\x03R\bmaxBytes\"f\n" +
 	"\bIdentity\x12\x1d\n" +
 	"\n" +
 	"user_agent\x18\x01 \x01(\tR\tuserAgent\x12\x18\n" +
@@ -2655,7 +2908,7 @@ func file_lycosa_job_v1_job_proto_rawDescGZIP() []byte {
 }
 
 var file_lycosa_job_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_lycosa_job_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_lycosa_job_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_lycosa_job_v1_job_proto_goTypes = []any{
 	(ScopeKind)(0),              // 0: lycosa.job.v1.ScopeKind
 	(OrderStrategy)(0),          // 1: lycosa.job.v1.OrderStrategy
@@ -2663,82 +2916,92 @@ var file_lycosa_job_v1_job_proto_goTypes = []any{
 	(RobotsPolicy)(0),           // 3: lycosa.job.v1.RobotsPolicy
 	(FailureClass)(0),           // 4: lycosa.job.v1.FailureClass
 	(*Spec)(nil),                // 5: lycosa.job.v1.Spec
-	(*Identity)(nil),            // 6: lycosa.job.v1.Identity
-	(*Scope)(nil),               // 7: lycosa.job.v1.Scope
-	(*Limits)(nil),              // 8: lycosa.job.v1.Limits
-	(*Order)(nil),               // 9: lycosa.job.v1.Order
-	(*Precedence)(nil),          // 10: lycosa.job.v1.Precedence
-	(*Recrawl)(nil),             // 11: lycosa.job.v1.Recrawl
-	(*Traps)(nil),               // 12: lycosa.job.v1.Traps
-	(*Politeness)(nil),          // 13: lycosa.job.v1.Politeness
-	(*ClockLimit)(nil),          // 14: lycosa.job.v1.ClockLimit
-	(*ClockGroup)(nil),          // 15: lycosa.job.v1.ClockGroup
-	(*FailureRule)(nil),         // 16: lycosa.job.v1.FailureRule
-	(*Fetch)(nil),               // 17: lycosa.job.v1.Fetch
-	(*HostHeaders)(nil),         // 18: lycosa.job.v1.HostHeaders
-	(*Credential)(nil),          // 19: lycosa.job.v1.Credential
-	(*ProxyRule)(nil),           // 20: lycosa.job.v1.ProxyRule
-	(*Links)(nil),               // 21: lycosa.job.v1.Links
-	(*UrlRules)(nil),            // 22: lycosa.job.v1.UrlRules
-	(*Handler)(nil),             // 23: lycosa.job.v1.Handler
-	(*Storage)(nil),             // 24: lycosa.job.v1.Storage
-	nil,                         // 25: lycosa.job.v1.Handler.WithEntry
-	(*durationpb.Duration)(nil), // 26: google.protobuf.Duration
+	(*Overlay)(nil),             // 6: lycosa.job.v1.Overlay
+	(*History)(nil),             // 7: lycosa.job.v1.History
+	(*Identity)(nil),            // 8: lycosa.job.v1.Identity
+	(*Scope)(nil),               // 9: lycosa.job.v1.Scope
+	(*Limits)(nil),              // 10: lycosa.job.v1.Limits
+	(*Order)(nil),               // 11: lycosa.job.v1.Order
+	(*Precedence)(nil),          // 12: lycosa.job.v1.Precedence
+	(*Recrawl)(nil),             // 13: lycosa.job.v1.Recrawl
+	(*Traps)(nil),               // 14: lycosa.job.v1.Traps
+	(*Politeness)(nil),          // 15: lycosa.job.v1.Politeness
+	(*ClockLimit)(nil),          // 16: lycosa.job.v1.ClockLimit
+	(*ClockGroup)(nil),          // 17: lycosa.job.v1.ClockGroup
+	(*FailureRule)(nil),         // 18: lycosa.job.v1.FailureRule
+	(*Fetch)(nil),               // 19: lycosa.job.v1.Fetch
+	(*HostHeaders)(nil),         // 20: lycosa.job.v1.HostHeaders
+	(*Credential)(nil),          // 21: lycosa.job.v1.Credential
+	(*ProxyRule)(nil),           // 22: lycosa.job.v1.ProxyRule
+	(*Links)(nil),               // 23: lycosa.job.v1.Links
+	(*UrlRules)(nil),            // 24: lycosa.job.v1.UrlRules
+	(*Handler)(nil),             // 25: lycosa.job.v1.Handler
+	(*Storage)(nil),             // 26: lycosa.job.v1.Storage
+	nil,                         // 27: lycosa.job.v1.Handler.WithEntry
+	(*durationpb.Duration)(nil), // 28: google.protobuf.Duration
 }
 var file_lycosa_job_v1_job_proto_depIdxs = []int32{
-	6,  // 0: lycosa.job.v1.Spec.identity:type_name -> lycosa.job.v1.Identity
-	7,  // 1: lycosa.job.v1.Spec.scope:type_name -> lycosa.job.v1.Scope
-	8,  // 2: lycosa.job.v1.Spec.limits:type_name -> lycosa.job.v1.Limits
-	13, // 3: lycosa.job.v1.Spec.politeness:type_name -> lycosa.job.v1.Politeness
-	17, // 4: lycosa.job.v1.Spec.fetch:type_name -> lycosa.job.v1.Fetch
-	21, // 5: lycosa.job.v1.Spec.links:type_name -> lycosa.job.v1.Links
-	22, // 6: lycosa.job.v1.Spec.url_rules:type_name -> lycosa.job.v1.UrlRules
-	23, // 7: lycosa.job.v1.Spec.pipeline:type_name -> lycosa.job.v1.Handler
-	24, // 8: lycosa.job.v1.Spec.storage:type_name -> lycosa.job.v1.Storage
-	9,  // 9: lycosa.job.v1.Spec.order:type_name -> lycosa.job.v1.Order
-	11, // 10: lycosa.job.v1.Spec.recrawl:type_name -> lycosa.job.v1.Recrawl
-	12, // 11: lycosa.job.v1.Spec.traps:type_name -> lycosa.job.v1.Traps
-	0,  // 12: lycosa.job.v1.Scope.kind:type_name -> lycosa.job.v1.ScopeKind
-	26, // 13: lycosa.job.v1.Limits.max_duration:type_name -> google.protobuf.Duration
-	26, // 14: lycosa.job.v1.Limits.drain_timeout:type_name -> google.protobuf.Duration
-	1,  // 15: lycosa.job.v1.Order.strategy:type_name -> lycosa.job.v1.OrderStrategy
-	10, // 16: lycosa.job.v1.Order.precedence:type_name -> lycosa.job.v1.Precedence
-	2,  // 17: lycosa.job.v1.Recrawl.policy:type_name -> lycosa.job.v1.RecrawlPolicy
-	26, // 18: lycosa.job.v1.Recrawl.interval:type_name -> google.protobuf.Duration
-	26, // 19: lycosa.job.v1.Recrawl.min_interval:type_name -> google.protobuf.Duration
-	26, // 20: lycosa.job.v1.Recrawl.max_interval:type_name -> google.protobuf.Duration
-	26, // 21: lycosa.job.v1.Politeness.min_delay:type_name -> google.protobuf.Duration
-	26, // 22: lycosa.job.v1.Politeness.max_delay:type_name -> google.protobuf.Duration
-	26, // 23: lycosa.job.v1.Politeness.address_delay:type_name -> google.protobuf.Duration
-	26, // 24: lycosa.job.v1.Politeness.max_crawl_delay:type_name -> google.protobuf.Duration
-	3,  // 25: lycosa.job.v1.Politeness.robots:type_name -> lycosa.job.v1.RobotsPolicy
-	26, // 26: lycosa.job.v1.Politeness.back_off:type_name -> google.protobuf.Duration
-	14, // 27: lycosa.job.v1.Politeness.host_limit:type_name -> lycosa.job.v1.ClockLimit
-	14, // 28: lycosa.job.v1.Politeness.address_limit:type_name -> lycosa.job.v1.ClockLimit
-	14, // 29: lycosa.job.v1.Politeness.domain_limit:type_name -> lycosa.job.v1.ClockLimit
-	14, // 30: lycosa.job.v1.Politeness.job_limit:type_name -> lycosa.job.v1.ClockLimit
-	15, // 31: lycosa.job.v1.Politeness.groups:type_name -> lycosa.job.v1.ClockGroup
-	16, // 32: lycosa.job.v1.Politeness.failures:type_name -> lycosa.job.v1.FailureRule
-	26, // 33: lycosa.job.v1.ClockLimit.min_delay:type_name -> google.protobuf.Duration
-	14, // 34: lycosa.job.v1.ClockGroup.limit:type_name -> lycosa.job.v1.ClockLimit
-	4,  // 35: lycosa.job.v1.FailureRule.class:type_name -> lycosa.job.v1.FailureClass
-	26, // 36: lycosa.job.v1.FailureRule.wait:type_name -> google.protobuf.Duration
-	26, // 37: lycosa.job.v1.Fetch.connect_timeout:type_name -> google.protobuf.Duration
-	26, // 38: lycosa.job.v1.Fetch.tls_timeout:type_name -> google.protobuf.Duration
-	26, // 39: lycosa.job.v1.Fetch.first_byte_timeout:type_name -> google.protobuf.Duration
-	26, // 40: lycosa.job.v1.Fetch.idle_timeout:type_name -> google.protobuf.Duration
-	26, // 41: lycosa.job.v1.Fetch.total_timeout:type_name -> google.protobuf.Duration
-	26, // 42: lycosa.job.v1.Fetch.head_timeout:type_name -> google.protobuf.Duration
-	26, // 43: lycosa.job.v1.Fetch.min_rate_grace:type_name -> google.protobuf.Duration
-	18, // 44: lycosa.job.v1.Fetch.host_headers:type_name -> lycosa.job.v1.HostHeaders
-	19, // 45: lycosa.job.v1.Fetch.credentials:type_name -> lycosa.job.v1.Credential
-	20, // 46: lycosa.job.v1.Fetch.proxies:type_name -> lycosa.job.v1.ProxyRule
-	25, // 47: lycosa.job.v1.Handler.with:type_name -> lycosa.job.v1.Handler.WithEntry
-	48, // [48:48] is the sub-list for method output_type
-	48, // [48:48] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	8,  // 0: lycosa.job.v1.Spec.identity:type_name -> lycosa.job.v1.Identity
+	9,  // 1: lycosa.job.v1.Spec.scope:type_name -> lycosa.job.v1.Scope
+	10, // 2: lycosa.job.v1.Spec.limits:type_name -> lycosa.job.v1.Limits
+	15, // 3: lycosa.job.v1.Spec.politeness:type_name -> lycosa.job.v1.Politeness
+	19, // 4: lycosa.job.v1.Spec.fetch:type_name -> lycosa.job.v1.Fetch
+	23, // 5: lycosa.job.v1.Spec.links:type_name -> lycosa.job.v1.Links
+	24, // 6: lycosa.job.v1.Spec.url_rules:type_name -> lycosa.job.v1.UrlRules
+	25, // 7: lycosa.job.v1.Spec.pipeline:type_name -> lycosa.job.v1.Handler
+	26, // 8: lycosa.job.v1.Spec.storage:type_name -> lycosa.job.v1.Storage
+	11, // 9: lycosa.job.v1.Spec.order:type_name -> lycosa.job.v1.Order
+	13, // 10: lycosa.job.v1.Spec.recrawl:type_name -> lycosa.job.v1.Recrawl
+	14, // 11: lycosa.job.v1.Spec.traps:type_name -> lycosa.job.v1.Traps
+	6,  // 12: lycosa.job.v1.Spec.overlays:type_name -> lycosa.job.v1.Overlay
+	7,  // 13: lycosa.job.v1.Spec.history:type_name -> lycosa.job.v1.History
+	28, // 14: lycosa.job.v1.Overlay.min_delay:type_name -> google.protobuf.Duration
+	28, // 15: lycosa.job.v1.Overlay.max_delay:type_name -> google.protobuf.Duration
+	28, // 16: lycosa.job.v1.Overlay.max_crawl_delay:type_name -> google.protobuf.Duration
+	3,  // 17: lycosa.job.v1.Overlay.robots:type_name -> lycosa.job.v1.RobotsPolicy
+	28, // 18: lycosa.job.v1.Overlay.back_off:type_name -> google.protobuf.Duration
+	28, // 19: lycosa.job.v1.History.keep:type_name -> google.protobuf.Duration
+	0,  // 20: lycosa.job.v1.Scope.kind:type_name -> lycosa.job.v1.ScopeKind
+	28, // 21: lycosa.job.v1.Limits.max_duration:type_name -> google.protobuf.Duration
+	28, // 22: lycosa.job.v1.Limits.drain_timeout:type_name -> google.protobuf.Duration
+	1,  // 23: lycosa.job.v1.Order.strategy:type_name -> lycosa.job.v1.OrderStrategy
+	12, // 24: lycosa.job.v1.Order.precedence:type_name -> lycosa.job.v1.Precedence
+	2,  // 25: lycosa.job.v1.Recrawl.policy:type_name -> lycosa.job.v1.RecrawlPolicy
+	28, // 26: lycosa.job.v1.Recrawl.interval:type_name -> google.protobuf.Duration
+	28, // 27: lycosa.job.v1.Recrawl.min_interval:type_name -> google.protobuf.Duration
+	28, // 28: lycosa.job.v1.Recrawl.max_interval:type_name -> google.protobuf.Duration
+	28, // 29: lycosa.job.v1.Politeness.min_delay:type_name -> google.protobuf.Duration
+	28, // 30: lycosa.job.v1.Politeness.max_delay:type_name -> google.protobuf.Duration
+	28, // 31: lycosa.job.v1.Politeness.address_delay:type_name -> google.protobuf.Duration
+	28, // 32: lycosa.job.v1.Politeness.max_crawl_delay:type_name -> google.protobuf.Duration
+	3,  // 33: lycosa.job.v1.Politeness.robots:type_name -> lycosa.job.v1.RobotsPolicy
+	28, // 34: lycosa.job.v1.Politeness.back_off:type_name -> google.protobuf.Duration
+	16, // 35: lycosa.job.v1.Politeness.host_limit:type_name -> lycosa.job.v1.ClockLimit
+	16, // 36: lycosa.job.v1.Politeness.address_limit:type_name -> lycosa.job.v1.ClockLimit
+	16, // 37: lycosa.job.v1.Politeness.domain_limit:type_name -> lycosa.job.v1.ClockLimit
+	16, // 38: lycosa.job.v1.Politeness.job_limit:type_name -> lycosa.job.v1.ClockLimit
+	17, // 39: lycosa.job.v1.Politeness.groups:type_name -> lycosa.job.v1.ClockGroup
+	18, // 40: lycosa.job.v1.Politeness.failures:type_name -> lycosa.job.v1.FailureRule
+	28, // 41: lycosa.job.v1.ClockLimit.min_delay:type_name -> google.protobuf.Duration
+	16, // 42: lycosa.job.v1.ClockGroup.limit:type_name -> lycosa.job.v1.ClockLimit
+	4,  // 43: lycosa.job.v1.FailureRule.class:type_name -> lycosa.job.v1.FailureClass
+	28, // 44: lycosa.job.v1.FailureRule.wait:type_name -> google.protobuf.Duration
+	28, // 45: lycosa.job.v1.Fetch.connect_timeout:type_name -> google.protobuf.Duration
+	28, // 46: lycosa.job.v1.Fetch.tls_timeout:type_name -> google.protobuf.Duration
+	28, // 47: lycosa.job.v1.Fetch.first_byte_timeout:type_name -> google.protobuf.Duration
+	28, // 48: lycosa.job.v1.Fetch.idle_timeout:type_name -> google.protobuf.Duration
+	28, // 49: lycosa.job.v1.Fetch.total_timeout:type_name -> google.protobuf.Duration
+	28, // 50: lycosa.job.v1.Fetch.head_timeout:type_name -> google.protobuf.Duration
+	28, // 51: lycosa.job.v1.Fetch.min_rate_grace:type_name -> google.protobuf.Duration
+	20, // 52: lycosa.job.v1.Fetch.host_headers:type_name -> lycosa.job.v1.HostHeaders
+	21, // 53: lycosa.job.v1.Fetch.credentials:type_name -> lycosa.job.v1.Credential
+	22, // 54: lycosa.job.v1.Fetch.proxies:type_name -> lycosa.job.v1.ProxyRule
+	27, // 55: lycosa.job.v1.Handler.with:type_name -> lycosa.job.v1.Handler.WithEntry
+	56, // [56:56] is the sub-list for method output_type
+	56, // [56:56] is the sub-list for method input_type
+	56, // [56:56] is the sub-list for extension type_name
+	56, // [56:56] is the sub-list for extension extendee
+	0,  // [0:56] is the sub-list for field type_name
 }
 
 func init() { file_lycosa_job_v1_job_proto_init() }
@@ -2746,20 +3009,21 @@ func file_lycosa_job_v1_job_proto_init() {
 	if File_lycosa_job_v1_job_proto != nil {
 		return
 	}
-	file_lycosa_job_v1_job_proto_msgTypes[2].OneofWrappers = []any{}
-	file_lycosa_job_v1_job_proto_msgTypes[3].OneofWrappers = []any{}
-	file_lycosa_job_v1_job_proto_msgTypes[6].OneofWrappers = []any{}
-	file_lycosa_job_v1_job_proto_msgTypes[7].OneofWrappers = []any{}
+	file_lycosa_job_v1_job_proto_msgTypes[1].OneofWrappers = []any{}
+	file_lycosa_job_v1_job_proto_msgTypes[4].OneofWrappers = []any{}
+	file_lycosa_job_v1_job_proto_msgTypes[5].OneofWrappers = []any{}
 	file_lycosa_job_v1_job_proto_msgTypes[8].OneofWrappers = []any{}
-	file_lycosa_job_v1_job_proto_msgTypes[12].OneofWrappers = []any{}
-	file_lycosa_job_v1_job_proto_msgTypes[16].OneofWrappers = []any{}
+	file_lycosa_job_v1_job_proto_msgTypes[9].OneofWrappers = []any{}
+	file_lycosa_job_v1_job_proto_msgTypes[10].OneofWrappers = []any{}
+	file_lycosa_job_v1_job_proto_msgTypes[14].OneofWrappers = []any{}
+	file_lycosa_job_v1_job_proto_msgTypes[18].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_lycosa_job_v1_job_proto_rawDesc), len(file_lycosa_job_v1_job_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   21,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

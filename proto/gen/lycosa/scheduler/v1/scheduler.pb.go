@@ -167,6 +167,79 @@ func (JobState) EnumDescriptor() ([]byte, []int) {
 	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{1}
 }
 
+// Trouble is what keeps a running job from going on.
+type Trouble int32
+
+const (
+	// Nothing is wrong, or the job does not run.
+	Trouble_TROUBLE_UNSPECIFIED Trouble = 0
+	// No downloader has joined.
+	Trouble_TROUBLE_NO_DOWNLOADER Trouble = 1
+	// No extractor has joined.
+	Trouble_TROUBLE_NO_EXTRACTOR Trouble = 2
+	// No dnser has joined.
+	Trouble_TROUBLE_NO_DNSER Trouble = 3
+	// A store of pages is full or cannot be written; it is tried again.
+	Trouble_TROUBLE_STORAGE Trouble = 4
+	// The frontier's own store failed; the scheduler ends.
+	Trouble_TROUBLE_FRONTIER Trouble = 5
+	// The network is down; it is tried again.
+	Trouble_TROUBLE_NETWORK Trouble = 6
+	// All that is left is blocked by hand.
+	Trouble_TROUBLE_BLOCKED Trouble = 7
+)
+
+// Enum value maps for Trouble.
+var (
+	Trouble_name = map[int32]string{
+		0: "TROUBLE_UNSPECIFIED",
+		1: "TROUBLE_NO_DOWNLOADER",
+		2: "TROUBLE_NO_EXTRACTOR",
+		3: "TROUBLE_NO_DNSER",
+		4: "TROUBLE_STORAGE",
+		5: "TROUBLE_FRONTIER",
+		6: "TROUBLE_NETWORK",
+		7: "TROUBLE_BLOCKED",
+	}
+	Trouble_value = map[string]int32{
+		"TROUBLE_UNSPECIFIED":   0,
+		"TROUBLE_NO_DOWNLOADER": 1,
+		"TROUBLE_NO_EXTRACTOR":  2,
+		"TROUBLE_NO_DNSER":      3,
+		"TROUBLE_STORAGE":       4,
+		"TROUBLE_FRONTIER":      5,
+		"TROUBLE_NETWORK":       6,
+		"TROUBLE_BLOCKED":       7,
+	}
+)
+
+func (x Trouble) Enum() *Trouble {
+	p := new(Trouble)
+	*p = x
+	return p
+}
+
+func (x Trouble) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Trouble) Descriptor() protoreflect.EnumDescriptor {
+	return file_lycosa_scheduler_v1_scheduler_proto_enumTypes[2].Descriptor()
+}
+
+func (Trouble) Type() protoreflect.EnumType {
+	return &file_lycosa_scheduler_v1_scheduler_proto_enumTypes[2]
+}
+
+func (x Trouble) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Trouble.Descriptor instead.
+func (Trouble) EnumDescriptor() ([]byte, []int) {
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{2}
+}
+
 // JobWish is what a job is asked to do.
 type JobWish int32
 
@@ -216,11 +289,11 @@ func (x JobWish) String() string {
 }
 
 func (JobWish) Descriptor() protoreflect.EnumDescriptor {
-	return file_lycosa_scheduler_v1_scheduler_proto_enumTypes[2].Descriptor()
+	return file_lycosa_scheduler_v1_scheduler_proto_enumTypes[3].Descriptor()
 }
 
 func (JobWish) Type() protoreflect.EnumType {
-	return &file_lycosa_scheduler_v1_scheduler_proto_enumTypes[2]
+	return &file_lycosa_scheduler_v1_scheduler_proto_enumTypes[3]
 }
 
 func (x JobWish) Number() protoreflect.EnumNumber {
@@ -229,7 +302,7 @@ func (x JobWish) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use JobWish.Descriptor instead.
 func (JobWish) EnumDescriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{2}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{3}
 }
 
 // UrlState is where a URL stands.
@@ -289,11 +362,11 @@ func (x UrlState) String() string {
 }
 
 func (UrlState) Descriptor() protoreflect.EnumDescriptor {
-	return file_lycosa_scheduler_v1_scheduler_proto_enumTypes[3].Descriptor()
+	return file_lycosa_scheduler_v1_scheduler_proto_enumTypes[4].Descriptor()
 }
 
 func (UrlState) Type() protoreflect.EnumType {
-	return &file_lycosa_scheduler_v1_scheduler_proto_enumTypes[3]
+	return &file_lycosa_scheduler_v1_scheduler_proto_enumTypes[4]
 }
 
 func (x UrlState) Number() protoreflect.EnumNumber {
@@ -302,7 +375,84 @@ func (x UrlState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use UrlState.Descriptor instead.
 func (UrlState) EnumDescriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{3}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{4}
+}
+
+// UrlStepKind is what a step of a URL was.
+type UrlStepKind int32
+
+const (
+	// Not set.
+	UrlStepKind_URL_STEP_KIND_UNSPECIFIED UrlStepKind = 0
+	// A link or a seed named it.
+	UrlStepKind_URL_STEP_KIND_FOUND UrlStepKind = 1
+	// It was put into its queue.
+	UrlStepKind_URL_STEP_KIND_QUEUED UrlStepKind = 2
+	// It was given to a downloader, and that is all that is known.
+	UrlStepKind_URL_STEP_KIND_LEASED UrlStepKind = 3
+	// A downloader tried it.
+	UrlStepKind_URL_STEP_KIND_TRIED UrlStepKind = 4
+	// A lease came back without a try: lost, run out, or refused for now.
+	UrlStepKind_URL_STEP_KIND_RETURNED UrlStepKind = 5
+	// It ended: done, excluded or failed.
+	UrlStepKind_URL_STEP_KIND_ENDED UrlStepKind = 6
+	// It ended before, and was queued again.
+	UrlStepKind_URL_STEP_KIND_QUEUED_AGAIN UrlStepKind = 7
+	// It waits for a time.
+	UrlStepKind_URL_STEP_KIND_WAITS UrlStepKind = 8
+)
+
+// Enum value maps for UrlStepKind.
+var (
+	UrlStepKind_name = map[int32]string{
+		0: "URL_STEP_KIND_UNSPECIFIED",
+		1: "URL_STEP_KIND_FOUND",
+		2: "URL_STEP_KIND_QUEUED",
+		3: "URL_STEP_KIND_LEASED",
+		4: "URL_STEP_KIND_TRIED",
+		5: "URL_STEP_KIND_RETURNED",
+		6: "URL_STEP_KIND_ENDED",
+		7: "URL_STEP_KIND_QUEUED_AGAIN",
+		8: "URL_STEP_KIND_WAITS",
+	}
+	UrlStepKind_value = map[string]int32{
+		"URL_STEP_KIND_UNSPECIFIED":  0,
+		"URL_STEP_KIND_FOUND":        1,
+		"URL_STEP_KIND_QUEUED":       2,
+		"URL_STEP_KIND_LEASED":       3,
+		"URL_STEP_KIND_TRIED":        4,
+		"URL_STEP_KIND_RETURNED":     5,
+		"URL_STEP_KIND_ENDED":        6,
+		"URL_STEP_KIND_QUEUED_AGAIN": 7,
+		"URL_STEP_KIND_WAITS":        8,
+	}
+)
+
+func (x UrlStepKind) Enum() *UrlStepKind {
+	p := new(UrlStepKind)
+	*p = x
+	return p
+}
+
+func (x UrlStepKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (UrlStepKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_lycosa_scheduler_v1_scheduler_proto_enumTypes[5].Descriptor()
+}
+
+func (UrlStepKind) Type() protoreflect.EnumType {
+	return &file_lycosa_scheduler_v1_scheduler_proto_enumTypes[5]
+}
+
+func (x UrlStepKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use UrlStepKind.Descriptor instead.
+func (UrlStepKind) EnumDescriptor() ([]byte, []int) {
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{5}
 }
 
 // QueueState is where a queue stands.
@@ -362,11 +512,11 @@ func (x QueueState) String() string {
 }
 
 func (QueueState) Descriptor() protoreflect.EnumDescriptor {
-	return file_lycosa_scheduler_v1_scheduler_proto_enumTypes[4].Descriptor()
+	return file_lycosa_scheduler_v1_scheduler_proto_enumTypes[6].Descriptor()
 }
 
 func (QueueState) Type() protoreflect.EnumType {
-	return &file_lycosa_scheduler_v1_scheduler_proto_enumTypes[4]
+	return &file_lycosa_scheduler_v1_scheduler_proto_enumTypes[6]
 }
 
 func (x QueueState) Number() protoreflect.EnumNumber {
@@ -375,7 +525,68 @@ func (x QueueState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use QueueState.Descriptor instead.
 func (QueueState) EnumDescriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{4}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{6}
+}
+
+// QueueAction is what is done to a queue by hand.
+type QueueAction int32
+
+const (
+	// Not set: invalid.
+	QueueAction_QUEUE_ACTION_UNSPECIFIED QueueAction = 0
+	// Nothing of it is leased, until a time or until it is released.
+	QueueAction_QUEUE_ACTION_BLOCK QueueAction = 1
+	// As block, but the job does not wait for it: it may end with its URLs left.
+	QueueAction_QUEUE_ACTION_RETIRE QueueAction = 2
+	// A blocked or retired queue goes on.
+	QueueAction_QUEUE_ACTION_RELEASE QueueAction = 3
+	// Its queued URLs end as excluded ("deleted by hand").
+	QueueAction_QUEUE_ACTION_DELETE QueueAction = 4
+)
+
+// Enum value maps for QueueAction.
+var (
+	QueueAction_name = map[int32]string{
+		0: "QUEUE_ACTION_UNSPECIFIED",
+		1: "QUEUE_ACTION_BLOCK",
+		2: "QUEUE_ACTION_RETIRE",
+		3: "QUEUE_ACTION_RELEASE",
+		4: "QUEUE_ACTION_DELETE",
+	}
+	QueueAction_value = map[string]int32{
+		"QUEUE_ACTION_UNSPECIFIED": 0,
+		"QUEUE_ACTION_BLOCK":       1,
+		"QUEUE_ACTION_RETIRE":      2,
+		"QUEUE_ACTION_RELEASE":     3,
+		"QUEUE_ACTION_DELETE":      4,
+	}
+)
+
+func (x QueueAction) Enum() *QueueAction {
+	p := new(QueueAction)
+	*p = x
+	return p
+}
+
+func (x QueueAction) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (QueueAction) Descriptor() protoreflect.EnumDescriptor {
+	return file_lycosa_scheduler_v1_scheduler_proto_enumTypes[7].Descriptor()
+}
+
+func (QueueAction) Type() protoreflect.EnumType {
+	return &file_lycosa_scheduler_v1_scheduler_proto_enumTypes[7]
+}
+
+func (x QueueAction) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use QueueAction.Descriptor instead.
+func (QueueAction) EnumDescriptor() ([]byte, []int) {
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{7}
 }
 
 // CommitRequest is one outcome with resolved links.
@@ -1340,6 +1551,8 @@ type JobStatus struct {
 	Problem string `protobuf:"bytes,14,opt,name=problem,proto3" json:"problem,omitempty"`
 	// The round: 1 for the first crawl, more after recrawls.
 	Round uint32 `protobuf:"varint,15,opt,name=round,proto3" json:"round,omitempty"`
+	// What is wrong just now, for programs; problem has the words.
+	Trouble Trouble `protobuf:"varint,20,opt,name=trouble,proto3,enum=lycosa.scheduler.v1.Trouble" json:"trouble,omitempty"`
 	// Queues that are retired over a budget; their URLs wait. At most 100.
 	Retired []*RetiredQueue `protobuf:"bytes,30,rep,name=retired,proto3" json:"retired,omitempty"`
 	// Hosts whose URLs failed or wait for the host's sake. At most 100, the
@@ -1482,6 +1695,13 @@ func (x *JobStatus) GetRound() uint32 {
 		return x.Round
 	}
 	return 0
+}
+
+func (x *JobStatus) GetTrouble() Trouble {
+	if x != nil {
+		return x.Trouble
+	}
+	return Trouble_TROUBLE_UNSPECIFIED
 }
 
 func (x *JobStatus) GetRetired() []*RetiredQueue {
@@ -2231,7 +2451,10 @@ type AddSeedsResponse struct {
 	// Seeds that it knew.
 	Known uint32 `protobuf:"varint,2,opt,name=known,proto3" json:"known,omitempty"`
 	// Seeds that are no URLs to crawl.
-	Rejected      []*RejectedSeed `protobuf:"bytes,3,rep,name=rejected,proto3" json:"rejected,omitempty"`
+	Rejected []*RejectedSeed `protobuf:"bytes,3,rep,name=rejected,proto3" json:"rejected,omitempty"`
+	// Of the known ones, those that had failed, or whose host could not be
+	// reached or was not allowed, and that are queued again.
+	QueuedAgain   uint32 `protobuf:"varint,4,opt,name=queued_again,json=queuedAgain,proto3" json:"queued_again,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2285,6 +2508,13 @@ func (x *AddSeedsResponse) GetRejected() []*RejectedSeed {
 		return x.Rejected
 	}
 	return nil
+}
+
+func (x *AddSeedsResponse) GetQueuedAgain() uint32 {
+	if x != nil {
+		return x.QueuedAgain
+	}
+	return 0
 }
 
 // WatchJobRequest asks to follow a job.
@@ -2467,7 +2697,11 @@ type ExplainResponse struct {
 	// Its queue; unset: none.
 	Queue *QueueStatus `protobuf:"bytes,10,opt,name=queue,proto3" json:"queue,omitempty"`
 	// Its key in the frontier, for people who look into the store.
-	UrlKey        uint64 `protobuf:"fixed64,11,opt,name=url_key,json=urlKey,proto3" json:"url_key,omitempty"`
+	UrlKey uint64 `protobuf:"fixed64,11,opt,name=url_key,json=urlKey,proto3" json:"url_key,omitempty"`
+	// What happened to it, oldest first, as far as the history is kept.
+	Steps []*UrlStep `protobuf:"bytes,20,rep,name=steps,proto3" json:"steps,omitempty"`
+	// Names of the overlays that apply to it, the most specific first.
+	Overlays      []string `protobuf:"bytes,21,rep,name=overlays,proto3" json:"overlays,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2579,6 +2813,147 @@ func (x *ExplainResponse) GetUrlKey() uint64 {
 	return 0
 }
 
+func (x *ExplainResponse) GetSteps() []*UrlStep {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
+func (x *ExplainResponse) GetOverlays() []string {
+	if x != nil {
+		return x.Overlays
+	}
+	return nil
+}
+
+// UrlStep is one thing that happened to a URL.
+type UrlStep struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What.
+	Kind UrlStepKind `protobuf:"varint,1,opt,name=kind,proto3,enum=lycosa.scheduler.v1.UrlStepKind" json:"kind,omitempty"`
+	// When; unset: not known.
+	At *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
+	// The reason, the rule, or what came of it, in words.
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Leases: the downloader.
+	Downloader string `protobuf:"bytes,4,opt,name=downloader,proto3" json:"downloader,omitempty"`
+	// Leases: the lease.
+	LeaseId uint64 `protobuf:"fixed64,5,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
+	// Leases: number of the try, from 1.
+	Attempt uint32 `protobuf:"varint,6,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// Leases: the line of robots.txt that decided.
+	Robots string `protobuf:"bytes,7,opt,name=robots,proto3" json:"robots,omitempty"`
+	// Tries: what came of them, with the time of each phase.
+	Fetch *v1.FetchResult `protobuf:"bytes,8,opt,name=fetch,proto3" json:"fetch,omitempty"`
+	// When it was to be tried next; unset: not again.
+	NextAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=next_at,json=nextAt,proto3" json:"next_at,omitempty"`
+	// Leases: when it was leased.
+	LeasedAt      *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=leased_at,json=leasedAt,proto3" json:"leased_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UrlStep) Reset() {
+	*x = UrlStep{}
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UrlStep) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UrlStep) ProtoMessage() {}
+
+func (x *UrlStep) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UrlStep.ProtoReflect.Descriptor instead.
+func (*UrlStep) Descriptor() ([]byte, []int) {
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *UrlStep) GetKind() UrlStepKind {
+	if x != nil {
+		return x.Kind
+	}
+	return UrlStepKind_URL_STEP_KIND_UNSPECIFIED
+}
+
+func (x *UrlStep) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *UrlStep) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *UrlStep) GetDownloader() string {
+	if x != nil {
+		return x.Downloader
+	}
+	return ""
+}
+
+func (x *UrlStep) GetLeaseId() uint64 {
+	if x != nil {
+		return x.LeaseId
+	}
+	return 0
+}
+
+func (x *UrlStep) GetAttempt() uint32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *UrlStep) GetRobots() string {
+	if x != nil {
+		return x.Robots
+	}
+	return ""
+}
+
+func (x *UrlStep) GetFetch() *v1.FetchResult {
+	if x != nil {
+		return x.Fetch
+	}
+	return nil
+}
+
+func (x *UrlStep) GetNextAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NextAt
+	}
+	return nil
+}
+
+func (x *UrlStep) GetLeasedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LeasedAt
+	}
+	return nil
+}
+
 // QueueStatus is one queue as seen from outside.
 type QueueStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2600,14 +2975,16 @@ type QueueStatus struct {
 	// Failures in a row.
 	Failures uint32 `protobuf:"varint,8,opt,name=failures,proto3" json:"failures,omitempty"`
 	// Addresses known.
-	Addresses     [][]byte `protobuf:"bytes,9,rep,name=addresses,proto3" json:"addresses,omitempty"`
+	Addresses [][]byte `protobuf:"bytes,9,rep,name=addresses,proto3" json:"addresses,omitempty"`
+	// What was decided by hand, and until when; unset: nothing.
+	Hold          *QueueHold `protobuf:"bytes,20,opt,name=hold,proto3" json:"hold,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *QueueStatus) Reset() {
 	*x = QueueStatus{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[31]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2619,7 +2996,7 @@ func (x *QueueStatus) String() string {
 func (*QueueStatus) ProtoMessage() {}
 
 func (x *QueueStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[31]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2632,7 +3009,7 @@ func (x *QueueStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStatus.ProtoReflect.Descriptor instead.
 func (*QueueStatus) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{31}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *QueueStatus) GetHostKey() string {
@@ -2698,6 +3075,86 @@ func (x *QueueStatus) GetAddresses() [][]byte {
 	return nil
 }
 
+func (x *QueueStatus) GetHold() *QueueHold {
+	if x != nil {
+		return x.Hold
+	}
+	return nil
+}
+
+// QueueHold is a decision by hand to leave a queue alone.
+type QueueHold struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Blocked or retired.
+	State QueueState `protobuf:"varint,1,opt,name=state,proto3,enum=lycosa.scheduler.v1.QueueState" json:"state,omitempty"`
+	// Until when; unset: until it is released.
+	Until *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=until,proto3" json:"until,omitempty"`
+	// Why, as given.
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// When it was decided.
+	Since         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueueHold) Reset() {
+	*x = QueueHold{}
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueueHold) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueueHold) ProtoMessage() {}
+
+func (x *QueueHold) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueueHold.ProtoReflect.Descriptor instead.
+func (*QueueHold) Descriptor() ([]byte, []int) {
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *QueueHold) GetState() QueueState {
+	if x != nil {
+		return x.State
+	}
+	return QueueState_QUEUE_STATE_UNSPECIFIED
+}
+
+func (x *QueueHold) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *QueueHold) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *QueueHold) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
 // ListQueuesRequest asks for queues.
 type ListQueuesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2715,7 +3172,7 @@ type ListQueuesRequest struct {
 
 func (x *ListQueuesRequest) Reset() {
 	*x = ListQueuesRequest{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[32]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2727,7 +3184,7 @@ func (x *ListQueuesRequest) String() string {
 func (*ListQueuesRequest) ProtoMessage() {}
 
 func (x *ListQueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[32]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2740,7 +3197,7 @@ func (x *ListQueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueuesRequest.ProtoReflect.Descriptor instead.
 func (*ListQueuesRequest) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{32}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListQueuesRequest) GetJobId() string {
@@ -2784,7 +3241,7 @@ type ListQueuesResponse struct {
 
 func (x *ListQueuesResponse) Reset() {
 	*x = ListQueuesResponse{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[33]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2796,7 +3253,7 @@ func (x *ListQueuesResponse) String() string {
 func (*ListQueuesResponse) ProtoMessage() {}
 
 func (x *ListQueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[33]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2809,7 +3266,7 @@ func (x *ListQueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueuesResponse.ProtoReflect.Descriptor instead.
 func (*ListQueuesResponse) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{33}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListQueuesResponse) GetQueues() []*QueueStatus {
@@ -2835,7 +3292,7 @@ type ListInstancesRequest struct {
 
 func (x *ListInstancesRequest) Reset() {
 	*x = ListInstancesRequest{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[34]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2847,7 +3304,7 @@ func (x *ListInstancesRequest) String() string {
 func (*ListInstancesRequest) ProtoMessage() {}
 
 func (x *ListInstancesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[34]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2860,7 +3317,7 @@ func (x *ListInstancesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstancesRequest.ProtoReflect.Descriptor instead.
 func (*ListInstancesRequest) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{34}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{36}
 }
 
 // ListInstancesResponse lists instances.
@@ -2876,7 +3333,7 @@ type ListInstancesResponse struct {
 
 func (x *ListInstancesResponse) Reset() {
 	*x = ListInstancesResponse{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[35]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2888,7 +3345,7 @@ func (x *ListInstancesResponse) String() string {
 func (*ListInstancesResponse) ProtoMessage() {}
 
 func (x *ListInstancesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[35]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2901,7 +3358,7 @@ func (x *ListInstancesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstancesResponse.ProtoReflect.Descriptor instead.
 func (*ListInstancesResponse) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{35}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListInstancesResponse) GetInstances() []*Instance {
@@ -2916,6 +3373,1141 @@ func (x *ListInstancesResponse) GetMembershipEpoch() uint64 {
 		return x.MembershipEpoch
 	}
 	return 0
+}
+
+// ShowQueueRequest names a queue.
+type ShowQueueRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The job.
+	JobId string `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	// Host key of the queue.
+	HostKey       string `protobuf:"bytes,2,opt,name=host_key,json=hostKey,proto3" json:"host_key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShowQueueRequest) Reset() {
+	*x = ShowQueueRequest{}
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShowQueueRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShowQueueRequest) ProtoMessage() {}
+
+func (x *ShowQueueRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShowQueueRequest.ProtoReflect.Descriptor instead.
+func (*ShowQueueRequest) Descriptor() ([]byte, []int) {
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *ShowQueueRequest) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *ShowQueueRequest) GetHostKey() string {
+	if x != nil {
+		return x.HostKey
+	}
+	return ""
+}
+
+// QueueClock is one thing that a queue waits for.
+type QueueClock struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What: "delay", "back-off", "robots.txt (https)", "addresses", "address
+	// 192.0.2.1", "lease", "slot", "by hand", "job", "concurrency" ...
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// When it lets the queue go; unset: when something happens, as reason says.
+	Until *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=until,proto3" json:"until,omitempty"`
+	// Why, in words.
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// It holds the queue now.
+	Holds         bool `protobuf:"varint,4,opt,name=holds,proto3" json:"holds,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueueClock) Reset() {
+	*x = QueueClock{}
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueueClock) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueueClock) ProtoMessage() {}
+
+func (x *QueueClock) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueueClock.ProtoReflect.Descriptor instead.
+func (*QueueClock) Descriptor() ([]byte, []int) {
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *QueueClock) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *QueueClock) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *QueueClock) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *QueueClock) GetHolds() bool {
+	if x != nil {
+		return x.Holds
+	}
+	return false
+}
+
+// ShowQueueResponse shows a queue.
+type ShowQueueResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The queue.
+	Queue *QueueStatus `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
+	// Every clock that it is under, those that hold it first.
+	Clocks []*QueueClock `protobuf:"bytes,2,rep,name=clocks,proto3" json:"clocks,omitempty"`
+	// Its first URLs, in the order in which they will be fetched.
+	NextUrls []string `protobuf:"bytes,3,rep,name=next_urls,json=nextUrls,proto3" json:"next_urls,omitempty"`
+	// Names of the overlays that apply to the host, the most specific first.
+	Overlays      []string `protobuf:"bytes,4,rep,name=overlays,proto3" json:"overlays,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShowQueueResponse) Reset() {
+	*x = ShowQueueResponse{}
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShowQueueResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShowQueueResponse) ProtoMessage() {}
+
+func (x *ShowQueueResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShowQueueResponse.ProtoReflect.Descriptor instead.
+func (*ShowQueueResponse) Descriptor() ([]byte, []int) {
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *ShowQueueResponse) GetQueue() *QueueStatus {
+	if x != nil {
+		return x.Queue
+	}
+	return nil
+}
+
+func (x *ShowQueueResponse) GetClocks() []*QueueClock {
+	if x != nil {
+		return x.Clocks
+	}
+	return nil
+}
+
+func (x *ShowQueueResponse) GetNextUrls() []string {
+	if x != nil {
+		return x.NextUrls
+	}
+	return nil
+}
+
+func (x *ShowQueueResponse) GetOverlays() []string {
+	if x != nil {
+		return x.Overlays
+	}
+	return nil
+}
+
+// UpdateQueueRequest changes a queue.
+type UpdateQueueRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The job.
+	JobId string `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	// Host key of the queue; for block and retire it need not hold a URL yet.
+	HostKey string `protobuf:"bytes,2,opt,name=host_key,json=hostKey,proto3" json:"host_key,omitempty"`
+	// What to do.
+	Action QueueAction `protobuf:"varint,3,opt,name=action,proto3,enum=lycosa.scheduler.v1.QueueAction" json:"action,omitempty"`
+	// Block: until when; unset: until it is released.
+	Until *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3" json:"until,omitempty"`
+	// Why, for whoever asks later.
+	Reason        string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateQueueRequest) Reset() {
+	*x = UpdateQueueRequest{}
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateQueueRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateQueueRequest) ProtoMessage() {}
+
+func (x *UpdateQueueRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateQueueRequest.ProtoReflect.Descriptor instead.
+func (*UpdateQueueRequest) Descriptor() ([]byte, []int) {
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *UpdateQueueRequest) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *UpdateQueueRequest) GetHostKey() string {
+	if x != nil {
+		return x.HostKey
+	}
+	return ""
+}
+
+func (x *UpdateQueueRequest) GetAction() QueueAction {
+	if x != nil {
+		return x.Action
+	}
+	return QueueAction_QUEUE_ACTION_UNSPECIFIED
+}
+
+func (x *UpdateQueueRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *UpdateQueueRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// UpdateQueueResponse shows the queue after the change.
+type UpdateQueueResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The queue.
+	Queue *QueueStatus `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
+	// URLs that were dropped.
+	Dropped       uint64 `protobuf:"varint,2,opt,name=dropped,proto3" json:"dropped,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateQueueResponse) Reset() {
+	*x = UpdateQueueResponse{}
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateQueueResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateQueueResponse) ProtoMessage() {}
+
+func (x *UpdateQueueResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateQueueResponse.ProtoReflect.Descriptor instead.
+func (*UpdateQueueResponse) Descriptor() ([]byte, []int) {
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *UpdateQueueResponse) GetQueue() *QueueStatus {
+	if x != nil {
+		return x.Queue
+	}
+	return nil
+}
+
+func (x *UpdateQueueResponse) GetDropped() uint64 {
+	if x != nil {
+		return x.Dropped
+	}
+	return 0
+}
+
+// ChangeExclusionsRequest changes what is excluded.
+type ChangeExclusionsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The job.
+	JobId string `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	// Regular expressions (RE2) over the canonical URL to add.
+	Add []string `protobuf:"bytes,2,rep,name=add,proto3" json:"add,omitempty"`
+	// Expressions to take away, as they are written in the spec.
+	Remove []string `protobuf:"bytes,3,rep,name=remove,proto3" json:"remove,omitempty"`
+	// Only count what would happen.
+	DryRun        bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeExclusionsRequest) Reset() {
+	*x = ChangeExclusionsRequest{}
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeExclusionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeExclusionsRequest) ProtoMessage() {}
+
+func (x *ChangeExclusionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeExclusionsRequest.ProtoReflect.Descriptor instead.
+func (*ChangeExclusionsRequest) Descriptor() ([]byte, []int) {
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *ChangeExclusionsRequest) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *ChangeExclusionsRequest) GetAdd() []string {
+	if x != nil {
+		return x.Add
+	}
+	return nil
+}
+
+func (x *ChangeExclusionsRequest) GetRemove() []string {
+	if x != nil {
+		return x.Remove
+	}
+	return nil
+}
+
+func (x *ChangeExclusionsRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+// ChangeExclusionsResponse says what happened, or would.
+type ChangeExclusionsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The job.
+	Job *JobStatus `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	// Queued URLs that are (would be) excluded. Seeds stay.
+	Dropped uint64 `protobuf:"varint,2,opt,name=dropped,proto3" json:"dropped,omitempty"`
+	// Excluded URLs that are (would be) queued again.
+	Revived uint64 `protobuf:"varint,3,opt,name=revived,proto3" json:"revived,omitempty"`
+	// Some of those that are dropped.
+	Examples      []string `protobuf:"bytes,4,rep,name=examples,proto3" json:"examples,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeExclusionsResponse) Reset() {
+	*x = ChangeExclusionsResponse{}
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeExclusionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeExclusionsResponse) ProtoMessage() {}
+
+func (x *ChangeExclusionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeExclusionsResponse.ProtoReflect.Descriptor instead.
+func (*ChangeExclusionsResponse) Descriptor() ([]byte, []int) {
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *ChangeExclusionsResponse) GetJob() *JobStatus {
+	if x != nil {
+		return x.Job
+	}
+	return nil
+}
+
+func (x *ChangeExclusionsResponse) GetDropped() uint64 {
+	if x != nil {
+		return x.Dropped
+	}
+	return 0
+}
+
+func (x *ChangeExclusionsResponse) GetRevived() uint64 {
+	if x != nil {
+		return x.Revived
+	}
+	return 0
+}
+
+func (x *ChangeExclusionsResponse) GetExamples() []string {
+	if x != nil {
+		return x.Examples
+	}
+	return nil
+}
+
+// ChangeOverlaysRequest changes overlays.
+type ChangeOverlaysRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The job.
+	JobId string `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	// Overlays to set; one of the same name is replaced.
+	Set []*v11.Overlay `protobuf:"bytes,2,rep,name=set,proto3" json:"set,omitempty"`
+	// Names of overlays to take away.
+	Remove        []string `protobuf:"bytes,3,rep,name=remove,proto3" json:"remove,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeOverlaysRequest) Reset() {
+	*x = ChangeOverlaysRequest{}
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeOverlaysRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeOverlaysRequest) ProtoMessage() {}
+
+func (x *ChangeOverlaysRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeOverlaysRequest.ProtoReflect.Descriptor instead.
+func (*ChangeOverlaysRequest) Descriptor() ([]byte, []int) {
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *ChangeOverlaysRequest) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *ChangeOverlaysRequest) GetSet() []*v11.Overlay {
+	if x != nil {
+		return x.Set
+	}
+	return nil
+}
+
+func (x *ChangeOverlaysRequest) GetRemove() []string {
+	if x != nil {
+		return x.Remove
+	}
+	return nil
+}
+
+// ChangeOverlaysResponse shows the job with its overlays.
+type ChangeOverlaysResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The job.
+	Job           *JobStatus `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeOverlaysResponse) Reset() {
+	*x = ChangeOverlaysResponse{}
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeOverlaysResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeOverlaysResponse) ProtoMessage() {}
+
+func (x *ChangeOverlaysResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeOverlaysResponse.ProtoReflect.Descriptor instead.
+func (*ChangeOverlaysResponse) Descriptor() ([]byte, []int) {
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *ChangeOverlaysResponse) GetJob() *JobStatus {
+	if x != nil {
+		return x.Job
+	}
+	return nil
+}
+
+// ExplainJobRequest asks about a job.
+type ExplainJobRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The job.
+	JobId         string `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainJobRequest) Reset() {
+	*x = ExplainJobRequest{}
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainJobRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainJobRequest) ProtoMessage() {}
+
+func (x *ExplainJobRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainJobRequest.ProtoReflect.Descriptor instead.
+func (*ExplainJobRequest) Descriptor() ([]byte, []int) {
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *ExplainJobRequest) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+// QueueCount is a number of queues in one state.
+type QueueCount struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The state.
+	State QueueState `protobuf:"varint,1,opt,name=state,proto3,enum=lycosa.scheduler.v1.QueueState" json:"state,omitempty"`
+	// So many.
+	Queues        uint64 `protobuf:"varint,2,opt,name=queues,proto3" json:"queues,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueueCount) Reset() {
+	*x = QueueCount{}
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueueCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueueCount) ProtoMessage() {}
+
+func (x *QueueCount) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueueCount.ProtoReflect.Descriptor instead.
+func (*QueueCount) Descriptor() ([]byte, []int) {
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *QueueCount) GetState() QueueState {
+	if x != nil {
+		return x.State
+	}
+	return QueueState_QUEUE_STATE_UNSPECIFIED
+}
+
+func (x *QueueCount) GetQueues() uint64 {
+	if x != nil {
+		return x.Queues
+	}
+	return 0
+}
+
+// LeaseStatus is one lease as seen from outside.
+type LeaseStatus struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The lease.
+	LeaseId uint64 `protobuf:"fixed64,1,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
+	// What is fetched.
+	Url string `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
+	// By whom.
+	Downloader string `protobuf:"bytes,3,opt,name=downloader,proto3" json:"downloader,omitempty"`
+	// When it runs out if nobody renews it.
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// It is fetched and being stored.
+	Fetched bool `protobuf:"varint,5,opt,name=fetched,proto3" json:"fetched,omitempty"`
+	// Since when it is out; unset: since before the scheduler's start.
+	LeasedAt      *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=leased_at,json=leasedAt,proto3" json:"leased_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeaseStatus) Reset() {
+	*x = LeaseStatus{}
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeaseStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeaseStatus) ProtoMessage() {}
+
+func (x *LeaseStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeaseStatus.ProtoReflect.Descriptor instead.
+func (*LeaseStatus) Descriptor() ([]byte, []int) {
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *LeaseStatus) GetLeaseId() uint64 {
+	if x != nil {
+		return x.LeaseId
+	}
+	return 0
+}
+
+func (x *LeaseStatus) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *LeaseStatus) GetDownloader() string {
+	if x != nil {
+		return x.Downloader
+	}
+	return ""
+}
+
+func (x *LeaseStatus) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+func (x *LeaseStatus) GetFetched() bool {
+	if x != nil {
+		return x.Fetched
+	}
+	return false
+}
+
+func (x *LeaseStatus) GetLeasedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LeasedAt
+	}
+	return nil
+}
+
+// ExplainJobResponse tells why a job has not ended.
+type ExplainJobResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The job.
+	Job *JobStatus `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	// Why it has not ended, or why it has, in one sentence.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// All that it waits for, the weightiest first.
+	WaitsFor []string `protobuf:"bytes,3,rep,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"`
+	// Queues by state; those without a slot are counted up to 100000.
+	Queues []*QueueCount `protobuf:"bytes,4,rep,name=queues,proto3" json:"queues,omitempty"`
+	// When something happens next by itself; unset: now, or nothing will.
+	NextAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=next_at,json=nextAt,proto3" json:"next_at,omitempty"`
+	// What that is.
+	NextEvent string `protobuf:"bytes,6,opt,name=next_event,json=nextEvent,proto3" json:"next_event,omitempty"`
+	// Up to ten queues that hold it up, those that wait longest first.
+	Holding []*QueueStatus `protobuf:"bytes,7,rep,name=holding,proto3" json:"holding,omitempty"`
+	// Up to ten leases that are out, those that run out first first.
+	Leases        []*LeaseStatus `protobuf:"bytes,8,rep,name=leases,proto3" json:"leases,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainJobResponse) Reset() {
+	*x = ExplainJobResponse{}
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainJobResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainJobResponse) ProtoMessage() {}
+
+func (x *ExplainJobResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainJobResponse.ProtoReflect.Descriptor instead.
+func (*ExplainJobResponse) Descriptor() ([]byte, []int) {
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *ExplainJobResponse) GetJob() *JobStatus {
+	if x != nil {
+		return x.Job
+	}
+	return nil
+}
+
+func (x *ExplainJobResponse) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ExplainJobResponse) GetWaitsFor() []string {
+	if x != nil {
+		return x.WaitsFor
+	}
+	return nil
+}
+
+func (x *ExplainJobResponse) GetQueues() []*QueueCount {
+	if x != nil {
+		return x.Queues
+	}
+	return nil
+}
+
+func (x *ExplainJobResponse) GetNextAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NextAt
+	}
+	return nil
+}
+
+func (x *ExplainJobResponse) GetNextEvent() string {
+	if x != nil {
+		return x.NextEvent
+	}
+	return ""
+}
+
+func (x *ExplainJobResponse) GetHolding() []*QueueStatus {
+	if x != nil {
+		return x.Holding
+	}
+	return nil
+}
+
+func (x *ExplainJobResponse) GetLeases() []*LeaseStatus {
+	if x != nil {
+		return x.Leases
+	}
+	return nil
+}
+
+// AuditRequest asks for an audit of all jobs.
+type AuditRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditRequest) Reset() {
+	*x = AuditRequest{}
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditRequest) ProtoMessage() {}
+
+func (x *AuditRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditRequest.ProtoReflect.Descriptor instead.
+func (*AuditRequest) Descriptor() ([]byte, []int) {
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{51}
+}
+
+// AuditedJob is a job with its counters as recomputed.
+type AuditedJob struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The job as its own counters have it.
+	Job *JobStatus `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	// known, queued, leased, done, excluded, failed and pending as counted from
+	// the URLs.
+	Recomputed    *Counters `protobuf:"bytes,2,opt,name=recomputed,proto3" json:"recomputed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditedJob) Reset() {
+	*x = AuditedJob{}
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditedJob) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditedJob) ProtoMessage() {}
+
+func (x *AuditedJob) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditedJob.ProtoReflect.Descriptor instead.
+func (*AuditedJob) Descriptor() ([]byte, []int) {
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *AuditedJob) GetJob() *JobStatus {
+	if x != nil {
+		return x.Job
+	}
+	return nil
+}
+
+func (x *AuditedJob) GetRecomputed() *Counters {
+	if x != nil {
+		return x.Recomputed
+	}
+	return nil
+}
+
+// Violation is a broken invariant.
+type Violation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the invariant.
+	Rule string `protobuf:"bytes,1,opt,name=rule,proto3" json:"rule,omitempty"`
+	// The job; empty: the deployment.
+	JobId string `protobuf:"bytes,2,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	// What is wrong and where.
+	Detail        string `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Violation) Reset() {
+	*x = Violation{}
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Violation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Violation) ProtoMessage() {}
+
+func (x *Violation) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Violation.ProtoReflect.Descriptor instead.
+func (*Violation) Descriptor() ([]byte, []int) {
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *Violation) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
+func (x *Violation) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *Violation) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+// AuditResponse is what an audit found.
+type AuditResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The jobs.
+	Jobs []*AuditedJob `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	// Records read.
+	Records uint64 `protobuf:"varint,2,opt,name=records,proto3" json:"records,omitempty"`
+	// Bad records that were set aside before.
+	Quarantined uint64 `protobuf:"varint,3,opt,name=quarantined,proto3" json:"quarantined,omitempty"`
+	// Broken invariants; empty: all hold.
+	Violations []*Violation `protobuf:"bytes,4,rep,name=violations,proto3" json:"violations,omitempty"`
+	// As of when.
+	At            *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=at,proto3" json:"at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditResponse) Reset() {
+	*x = AuditResponse{}
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditResponse) ProtoMessage() {}
+
+func (x *AuditResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditResponse.ProtoReflect.Descriptor instead.
+func (*AuditResponse) Descriptor() ([]byte, []int) {
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{54}
+}
+
+func (x *AuditResponse) GetJobs() []*AuditedJob {
+	if x != nil {
+		return x.Jobs
+	}
+	return nil
+}
+
+func (x *AuditResponse) GetRecords() uint64 {
+	if x != nil {
+		return x.Records
+	}
+	return 0
+}
+
+func (x *AuditResponse) GetQuarantined() uint64 {
+	if x != nil {
+		return x.Quarantined
+	}
+	return 0
+}
+
+func (x *AuditResponse) GetViolations() []*Violation {
+	if x != nil {
+		return x.Violations
+	}
+	return nil
+}
+
+func (x *AuditResponse) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
 }
 
 var File_lycosa_scheduler_v1_scheduler_proto protoreflect.FileDescriptor
@@ -2997,7 +4589,7 @@ const file_lycosa_scheduler_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
 	"duplicates\x18\x10 \x01(\x04R\n" +
 	"duplicates\x12%\n" +
-	"\x0estatus_classes\x18\x11 \x03(\x04R\rstatusClasses\"\x8e\x06\n" +
+	"\x0estatus_classes\x18\x11 \x03(\x04R\rstatusClasses\"\xc6\x06\n" +
 	"\tJobStatus\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x123\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1d.lycosa.scheduler.v1.JobStateR\x05state\x12\x16\n" +
@@ -3018,7 +4610,8 @@ const file_lycosa_scheduler_v1_scheduler_proto_rawDesc = "" +
 	"readyHosts\x12>\n" +
 	"\rnext_ready_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\vnextReadyAt\x12\x18\n" +
 	"\aproblem\x18\x0e \x01(\tR\aproblem\x12\x14\n" +
-	"\x05round\x18\x0f \x01(\rR\x05round\x12;\n" +
+	"\x05round\x18\x0f \x01(\rR\x05round\x126\n" +
+	"\atrouble\x18\x14 \x01(\x0e2\x1c.lycosa.scheduler.v1.TroubleR\atrouble\x12;\n" +
 	"\aretired\x18\x1e \x03(\v2!.lycosa.scheduler.v1.RetiredQueueR\aretired\x12=\n" +
 	"\bdeferred\x18\x1f \x03(\v2!.lycosa.scheduler.v1.DeferredHostR\bdeferred\"A\n" +
 	"\fRetiredQueue\x12\x19\n" +
@@ -3059,11 +4652,12 @@ const file_lycosa_scheduler_v1_scheduler_proto_rawDesc = "" +
 	"\x04urls\x18\x02 \x03(\tB\b\xbaH\x05\x92\x01\x02\b\x01R\x04urls\"8\n" +
 	"\fRejectedSeed\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"}\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xa0\x01\n" +
 	"\x10AddSeedsResponse\x12\x14\n" +
 	"\x05added\x18\x01 \x01(\rR\x05added\x12\x14\n" +
 	"\x05known\x18\x02 \x01(\rR\x05known\x12=\n" +
-	"\brejected\x18\x03 \x03(\v2!.lycosa.scheduler.v1.RejectedSeedR\brejected\"h\n" +
+	"\brejected\x18\x03 \x03(\v2!.lycosa.scheduler.v1.RejectedSeedR\brejected\x12!\n" +
+	"\fqueued_again\x18\x04 \x01(\rR\vqueuedAgain\"h\n" +
 	"\x0fWatchJobRequest\x12\x1e\n" +
 	"\x06job_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05jobId\x125\n" +
 	"\binterval\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\binterval\"D\n" +
@@ -3071,7 +4665,7 @@ const file_lycosa_scheduler_v1_scheduler_proto_rawDesc = "" +
 	"\x03job\x18\x01 \x01(\v2\x1e.lycosa.scheduler.v1.JobStatusR\x03job\"K\n" +
 	"\x0eExplainRequest\x12\x1e\n" +
 	"\x06job_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05jobId\x12\x19\n" +
-	"\x03url\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x03url\"\xe0\x03\n" +
+	"\x03url\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x03url\"\xb0\x04\n" +
 	"\x0fExplainResponse\x12#\n" +
 	"\rcanonical_url\x18\x01 \x01(\tR\fcanonicalUrl\x123\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1d.lycosa.scheduler.v1.UrlStateR\x05state\x12\x16\n" +
@@ -3084,7 +4678,23 @@ const file_lycosa_scheduler_v1_scheduler_proto_rawDesc = "" +
 	"\x0erobots_verdict\x18\t \x01(\tR\rrobotsVerdict\x126\n" +
 	"\x05queue\x18\n" +
 	" \x01(\v2 .lycosa.scheduler.v1.QueueStatusR\x05queue\x12\x17\n" +
-	"\aurl_key\x18\v \x01(\x06R\x06urlKey\"\xc7\x02\n" +
+	"\aurl_key\x18\v \x01(\x06R\x06urlKey\x122\n" +
+	"\x05steps\x18\x14 \x03(\v2\x1c.lycosa.scheduler.v1.UrlStepR\x05steps\x12\x1a\n" +
+	"\boverlays\x18\x15 \x03(\tR\boverlays\"\x92\x03\n" +
+	"\aUrlStep\x124\n" +
+	"\x04kind\x18\x01 \x01(\x0e2 .lycosa.scheduler.v1.UrlStepKindR\x04kind\x12*\n" +
+	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1e\n" +
+	"\n" +
+	"downloader\x18\x04 \x01(\tR\n" +
+	"downloader\x12\x19\n" +
+	"\blease_id\x18\x05 \x01(\x06R\aleaseId\x12\x18\n" +
+	"\aattempt\x18\x06 \x01(\rR\aattempt\x12\x16\n" +
+	"\x06robots\x18\a \x01(\tR\x06robots\x122\n" +
+	"\x05fetch\x18\b \x01(\v2\x1c.lycosa.crawl.v1.FetchResultR\x05fetch\x123\n" +
+	"\anext_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x06nextAt\x127\n" +
+	"\tleased_at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\bleasedAt\"\xfb\x02\n" +
 	"\vQueueStatus\x12\x19\n" +
 	"\bhost_key\x18\x01 \x01(\tR\ahostKey\x125\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1f.lycosa.scheduler.v1.QueueStateR\x05state\x12\x16\n" +
@@ -3094,7 +4704,13 @@ const file_lycosa_scheduler_v1_scheduler_proto_rawDesc = "" +
 	"\anext_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x06nextAt\x12/\n" +
 	"\x05delay\x18\a \x01(\v2\x19.google.protobuf.DurationR\x05delay\x12\x1a\n" +
 	"\bfailures\x18\b \x01(\rR\bfailures\x12\x1c\n" +
-	"\taddresses\x18\t \x03(\fR\taddresses\"\xb0\x01\n" +
+	"\taddresses\x18\t \x03(\fR\taddresses\x122\n" +
+	"\x04hold\x18\x14 \x01(\v2\x1e.lycosa.scheduler.v1.QueueHoldR\x04hold\"\xbe\x01\n" +
+	"\tQueueHold\x125\n" +
+	"\x05state\x18\x01 \x01(\x0e2\x1f.lycosa.scheduler.v1.QueueStateR\x05state\x120\n" +
+	"\x05until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x120\n" +
+	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\xb0\x01\n" +
 	"\x11ListQueuesRequest\x12\x1e\n" +
 	"\x06job_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05jobId\x12%\n" +
 	"\tpage_size\x18\x02 \x01(\rB\b\xbaH\x05*\x03\x18\xe8\aR\bpageSize\x12\x1d\n" +
@@ -3107,7 +4723,92 @@ const file_lycosa_scheduler_v1_scheduler_proto_rawDesc = "" +
 	"\x14ListInstancesRequest\"\x7f\n" +
 	"\x15ListInstancesResponse\x12;\n" +
 	"\tinstances\x18\x01 \x03(\v2\x1d.lycosa.scheduler.v1.InstanceR\tinstances\x12)\n" +
-	"\x10membership_epoch\x18\x02 \x01(\x04R\x0fmembershipEpoch*\xb2\x01\n" +
+	"\x10membership_epoch\x18\x02 \x01(\x04R\x0fmembershipEpoch\"V\n" +
+	"\x10ShowQueueRequest\x12\x1e\n" +
+	"\x06job_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05jobId\x12\"\n" +
+	"\bhost_key\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\ahostKey\"\x80\x01\n" +
+	"\n" +
+	"QueueClock\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x120\n" +
+	"\x05until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x14\n" +
+	"\x05holds\x18\x04 \x01(\bR\x05holds\"\xbd\x01\n" +
+	"\x11ShowQueueResponse\x126\n" +
+	"\x05queue\x18\x01 \x01(\v2 .lycosa.scheduler.v1.QueueStatusR\x05queue\x127\n" +
+	"\x06clocks\x18\x02 \x03(\v2\x1f.lycosa.scheduler.v1.QueueClockR\x06clocks\x12\x1b\n" +
+	"\tnext_urls\x18\x03 \x03(\tR\bnextUrls\x12\x1a\n" +
+	"\boverlays\x18\x04 \x03(\tR\boverlays\"\xf2\x01\n" +
+	"\x12UpdateQueueRequest\x12\x1e\n" +
+	"\x06job_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05jobId\x12\"\n" +
+	"\bhost_key\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\ahostKey\x12D\n" +
+	"\x06action\x18\x03 \x01(\x0e2 .lycosa.scheduler.v1.QueueActionB\n" +
+	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x06action\x120\n" +
+	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12 \n" +
+	"\x06reason\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\xf4\x03R\x06reason\"g\n" +
+	"\x13UpdateQueueResponse\x126\n" +
+	"\x05queue\x18\x01 \x01(\v2 .lycosa.scheduler.v1.QueueStatusR\x05queue\x12\x18\n" +
+	"\adropped\x18\x02 \x01(\x04R\adropped\"|\n" +
+	"\x17ChangeExclusionsRequest\x12\x1e\n" +
+	"\x06job_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05jobId\x12\x10\n" +
+	"\x03add\x18\x02 \x03(\tR\x03add\x12\x16\n" +
+	"\x06remove\x18\x03 \x03(\tR\x06remove\x12\x17\n" +
+	"\adry_run\x18\x04 \x01(\bR\x06dryRun\"\x9c\x01\n" +
+	"\x18ChangeExclusionsResponse\x120\n" +
+	"\x03job\x18\x01 \x01(\v2\x1e.lycosa.scheduler.v1.JobStatusR\x03job\x12\x18\n" +
+	"\adropped\x18\x02 \x01(\x04R\adropped\x12\x18\n" +
+	"\arevived\x18\x03 \x01(\x04R\arevived\x12\x1a\n" +
+	"\bexamples\x18\x04 \x03(\tR\bexamples\"y\n" +
+	"\x15ChangeOverlaysRequest\x12\x1e\n" +
+	"\x06job_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05jobId\x12(\n" +
+	"\x03set\x18\x02 \x03(\v2\x16.lycosa.job.v1.OverlayR\x03set\x12\x16\n" +
+	"\x06remove\x18\x03 \x03(\tR\x06remove\"J\n" +
+	"\x16ChangeOverlaysResponse\x120\n" +
+	"\x03job\x18\x01 \x01(\v2\x1e.lycosa.scheduler.v1.JobStatusR\x03job\"3\n" +
+	"\x11ExplainJobRequest\x12\x1e\n" +
+	"\x06job_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05jobId\"[\n" +
+	"\n" +
+	"QueueCount\x125\n" +
+	"\x05state\x18\x01 \x01(\x0e2\x1f.lycosa.scheduler.v1.QueueStateR\x05state\x12\x16\n" +
+	"\x06queues\x18\x02 \x01(\x04R\x06queues\"\xe8\x01\n" +
+	"\vLeaseStatus\x12\x19\n" +
+	"\blease_id\x18\x01 \x01(\x06R\aleaseId\x12\x10\n" +
+	"\x03url\x18\x02 \x01(\tR\x03url\x12\x1e\n" +
+	"\n" +
+	"downloader\x18\x03 \x01(\tR\n" +
+	"downloader\x129\n" +
+	"\n" +
+	"expires_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x18\n" +
+	"\afetched\x18\x05 \x01(\bR\afetched\x127\n" +
+	"\tleased_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\bleasedAt\"\xfe\x02\n" +
+	"\x12ExplainJobResponse\x120\n" +
+	"\x03job\x18\x01 \x01(\v2\x1e.lycosa.scheduler.v1.JobStatusR\x03job\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1b\n" +
+	"\twaits_for\x18\x03 \x03(\tR\bwaitsFor\x127\n" +
+	"\x06queues\x18\x04 \x03(\v2\x1f.lycosa.scheduler.v1.QueueCountR\x06queues\x123\n" +
+	"\anext_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x06nextAt\x12\x1d\n" +
+	"\n" +
+	"next_event\x18\x06 \x01(\tR\tnextEvent\x12:\n" +
+	"\aholding\x18\a \x03(\v2 .lycosa.scheduler.v1.QueueStatusR\aholding\x128\n" +
+	"\x06leases\x18\b \x03(\v2 .lycosa.scheduler.v1.LeaseStatusR\x06leases\"\x0e\n" +
+	"\fAuditRequest\"}\n" +
+	"\n" +
+	"AuditedJob\x120\n" +
+	"\x03job\x18\x01 \x01(\v2\x1e.lycosa.scheduler.v1.JobStatusR\x03job\x12=\n" +
+	"\n" +
+	"recomputed\x18\x02 \x01(\v2\x1d.lycosa.scheduler.v1.CountersR\n" +
+	"recomputed\"N\n" +
+	"\tViolation\x12\x12\n" +
+	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x15\n" +
+	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x16\n" +
+	"\x06detail\x18\x03 \x01(\tR\x06detail\"\xec\x01\n" +
+	"\rAuditResponse\x123\n" +
+	"\x04jobs\x18\x01 \x03(\v2\x1f.lycosa.scheduler.v1.AuditedJobR\x04jobs\x12\x18\n" +
+	"\arecords\x18\x02 \x01(\x04R\arecords\x12 \n" +
+	"\vquarantined\x18\x03 \x01(\x04R\vquarantined\x12>\n" +
+	"\n" +
+	"violations\x18\x04 \x03(\v2\x1e.lycosa.scheduler.v1.ViolationR\n" +
+	"violations\x12*\n" +
+	"\x02at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x02at*\xb2\x01\n" +
 	"\vServiceKind\x12\x1c\n" +
 	"\x18SERVICE_KIND_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17SERVICE_KIND_DOWNLOADER\x10\x01\x12\x1a\n" +
@@ -3123,7 +4824,16 @@ const file_lycosa_scheduler_v1_scheduler_proto_rawDesc = "" +
 	"\x10JOB_STATE_PAUSED\x10\x04\x12\x16\n" +
 	"\x12JOB_STATE_STOPPING\x10\x05\x12\x16\n" +
 	"\x12JOB_STATE_FINISHED\x10\x06\x12\x14\n" +
-	"\x10JOB_STATE_FAILED\x10\a*\x89\x01\n" +
+	"\x10JOB_STATE_FAILED\x10\a*\xc2\x01\n" +
+	"\aTrouble\x12\x17\n" +
+	"\x13TROUBLE_UNSPECIFIED\x10\x00\x12\x19\n" +
+	"\x15TROUBLE_NO_DOWNLOADER\x10\x01\x12\x18\n" +
+	"\x14TROUBLE_NO_EXTRACTOR\x10\x02\x12\x14\n" +
+	"\x10TROUBLE_NO_DNSER\x10\x03\x12\x13\n" +
+	"\x0fTROUBLE_STORAGE\x10\x04\x12\x14\n" +
+	"\x10TROUBLE_FRONTIER\x10\x05\x12\x13\n" +
+	"\x0fTROUBLE_NETWORK\x10\x06\x12\x13\n" +
+	"\x0fTROUBLE_BLOCKED\x10\a*\x89\x01\n" +
 	"\aJobWish\x12\x18\n" +
 	"\x14JOB_WISH_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eJOB_WISH_START\x10\x01\x12\x12\n" +
@@ -3139,7 +4849,17 @@ const file_lycosa_scheduler_v1_scheduler_proto_rawDesc = "" +
 	"\x10URL_STATE_LEASED\x10\x04\x12\x12\n" +
 	"\x0eURL_STATE_DONE\x10\x05\x12\x16\n" +
 	"\x12URL_STATE_EXCLUDED\x10\x06\x12\x14\n" +
-	"\x10URL_STATE_FAILED\x10\a*\xd8\x01\n" +
+	"\x10URL_STATE_FAILED\x10\a*\x80\x02\n" +
+	"\vUrlStepKind\x12\x1d\n" +
+	"\x19URL_STEP_KIND_UNSPECIFIED\x10\x00\x12\x17\n" +
+	"\x13URL_STEP_KIND_FOUND\x10\x01\x12\x18\n" +
+	"\x14URL_STEP_KIND_QUEUED\x10\x02\x12\x18\n" +
+	"\x14URL_STEP_KIND_LEASED\x10\x03\x12\x17\n" +
+	"\x13URL_STEP_KIND_TRIED\x10\x04\x12\x1a\n" +
+	"\x16URL_STEP_KIND_RETURNED\x10\x05\x12\x17\n" +
+	"\x13URL_STEP_KIND_ENDED\x10\x06\x12\x1e\n" +
+	"\x1aURL_STEP_KIND_QUEUED_AGAIN\x10\a\x12\x17\n" +
+	"\x13URL_STEP_KIND_WAITS\x10\b*\xd8\x01\n" +
 	"\n" +
 	"QueueState\x12\x1b\n" +
 	"\x17QUEUE_STATE_UNSPECIFIED\x10\x00\x12\x15\n" +
@@ -3149,10 +4869,16 @@ const file_lycosa_scheduler_v1_scheduler_proto_rawDesc = "" +
 	"\x14QUEUE_STATE_INACTIVE\x10\x04\x12\x17\n" +
 	"\x13QUEUE_STATE_RETIRED\x10\x05\x12\x17\n" +
 	"\x13QUEUE_STATE_BLOCKED\x10\x06\x12\x19\n" +
-	"\x15QUEUE_STATE_EXHAUSTED\x10\a2\xba\x01\n" +
+	"\x15QUEUE_STATE_EXHAUSTED\x10\a*\x8f\x01\n" +
+	"\vQueueAction\x12\x1c\n" +
+	"\x18QUEUE_ACTION_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12QUEUE_ACTION_BLOCK\x10\x01\x12\x17\n" +
+	"\x13QUEUE_ACTION_RETIRE\x10\x02\x12\x18\n" +
+	"\x14QUEUE_ACTION_RELEASE\x10\x03\x12\x17\n" +
+	"\x13QUEUE_ACTION_DELETE\x10\x042\xba\x01\n" +
 	"\x10SchedulerService\x12U\n" +
 	"\x06Commit\x12\".lycosa.scheduler.v1.CommitRequest\x1a#.lycosa.scheduler.v1.CommitResponse(\x010\x01\x12O\n" +
-	"\x04Join\x12 .lycosa.scheduler.v1.JoinRequest\x1a!.lycosa.scheduler.v1.JoinResponse(\x010\x012\xa7\a\n" +
+	"\x04Join\x12 .lycosa.scheduler.v1.JoinRequest\x1a!.lycosa.scheduler.v1.JoinResponse(\x010\x012\xf0\v\n" +
 	"\x0eControlService\x12W\n" +
 	"\bApplyJob\x12$.lycosa.scheduler.v1.ApplyJobRequest\x1a%.lycosa.scheduler.v1.ApplyJobResponse\x12W\n" +
 	"\bListJobs\x12$.lycosa.scheduler.v1.ListJobsRequest\x1a%.lycosa.scheduler.v1.ListJobsResponse\x12T\n" +
@@ -3164,7 +4890,14 @@ const file_lycosa_scheduler_v1_scheduler_proto_rawDesc = "" +
 	"\aExplain\x12#.lycosa.scheduler.v1.ExplainRequest\x1a$.lycosa.scheduler.v1.ExplainResponse\x12]\n" +
 	"\n" +
 	"ListQueues\x12&.lycosa.scheduler.v1.ListQueuesRequest\x1a'.lycosa.scheduler.v1.ListQueuesResponse\x12f\n" +
-	"\rListInstances\x12).lycosa.scheduler.v1.ListInstancesRequest\x1a*.lycosa.scheduler.v1.ListInstancesResponseB6Z4lycosa.dev/proto/gen/lycosa/scheduler/v1;schedulerv1b\x06proto3"
+	"\rListInstances\x12).lycosa.scheduler.v1.ListInstancesRequest\x1a*.lycosa.scheduler.v1.ListInstancesResponse\x12Z\n" +
+	"\tShowQueue\x12%.lycosa.scheduler.v1.ShowQueueRequest\x1a&.lycosa.scheduler.v1.ShowQueueResponse\x12`\n" +
+	"\vUpdateQueue\x12'.lycosa.scheduler.v1.UpdateQueueRequest\x1a(.lycosa.scheduler.v1.UpdateQueueResponse\x12o\n" +
+	"\x10ChangeExclusions\x12,.lycosa.scheduler.v1.ChangeExclusionsRequest\x1a-.lycosa.scheduler.v1.ChangeExclusionsResponse\x12i\n" +
+	"\x0eChangeOverlays\x12*.lycosa.scheduler.v1.ChangeOverlaysRequest\x1a+.lycosa.scheduler.v1.ChangeOverlaysResponse\x12]\n" +
+	"\n" +
+	"ExplainJob\x12&.lycosa.scheduler.v1.ExplainJobRequest\x1a'.lycosa.scheduler.v1.ExplainJobResponse\x12N\n" +
+	"\x05Audit\x12!.lycosa.scheduler.v1.AuditRequest\x1a\".lycosa.scheduler.v1.AuditResponseB6Z4lycosa.dev/proto/gen/lycosa/scheduler/v1;schedulerv1b\x06proto3"
 
 var (
 	file_lycosa_scheduler_v1_scheduler_proto_rawDescOnce sync.Once
@@ -3178,133 +4911,202 @@ func file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP() []byte {
 	return file_lycosa_scheduler_v1_scheduler_proto_rawDescData
 }
 
-var file_lycosa_scheduler_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_lycosa_scheduler_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_lycosa_scheduler_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
+var file_lycosa_scheduler_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
 var file_lycosa_scheduler_v1_scheduler_proto_goTypes = []any{
-	(ServiceKind)(0),              // 0: lycosa.scheduler.v1.ServiceKind
-	(JobState)(0),                 // 1: lycosa.scheduler.v1.JobState
-	(JobWish)(0),                  // 2: lycosa.scheduler.v1.JobWish
-	(UrlState)(0),                 // 3: lycosa.scheduler.v1.UrlState
-	(QueueState)(0),               // 4: lycosa.scheduler.v1.QueueState
-	(*CommitRequest)(nil),         // 5: lycosa.scheduler.v1.CommitRequest
-	(*CommitResponse)(nil),        // 6: lycosa.scheduler.v1.CommitResponse
-	(*Instance)(nil),              // 7: lycosa.scheduler.v1.Instance
-	(*HeldLease)(nil),             // 8: lycosa.scheduler.v1.HeldLease
-	(*Hello)(nil),                 // 9: lycosa.scheduler.v1.Hello
-	(*Update)(nil),                // 10: lycosa.scheduler.v1.Update
-	(*JoinRequest)(nil),           // 11: lycosa.scheduler.v1.JoinRequest
-	(*JobSpec)(nil),               // 12: lycosa.scheduler.v1.JobSpec
-	(*Topology)(nil),              // 13: lycosa.scheduler.v1.Topology
-	(*JoinResponse)(nil),          // 14: lycosa.scheduler.v1.JoinResponse
-	(*Counters)(nil),              // 15: lycosa.scheduler.v1.Counters
-	(*JobStatus)(nil),             // 16: lycosa.scheduler.v1.JobStatus
-	(*RetiredQueue)(nil),          // 17: lycosa.scheduler.v1.RetiredQueue
-	(*DeferredHost)(nil),          // 18: lycosa.scheduler.v1.DeferredHost
-	(*ApplyJobRequest)(nil),       // 19: lycosa.scheduler.v1.ApplyJobRequest
-	(*ApplyJobResponse)(nil),      // 20: lycosa.scheduler.v1.ApplyJobResponse
-	(*ListJobsRequest)(nil),       // 21: lycosa.scheduler.v1.ListJobsRequest
-	(*ListJobsResponse)(nil),      // 22: lycosa.scheduler.v1.ListJobsResponse
-	(*ShowJobRequest)(nil),        // 23: lycosa.scheduler.v1.ShowJobRequest
-	(*ShowJobResponse)(nil),       // 24: lycosa.scheduler.v1.ShowJobResponse
-	(*SetJobStateRequest)(nil),    // 25: lycosa.scheduler.v1.SetJobStateRequest
-	(*SetJobStateResponse)(nil),   // 26: lycosa.scheduler.v1.SetJobStateResponse
-	(*DeleteJobRequest)(nil),      // 27: lycosa.scheduler.v1.DeleteJobRequest
-	(*DeleteJobResponse)(nil),     // 28: lycosa.scheduler.v1.DeleteJobResponse
-	(*AddSeedsRequest)(nil),       // 29: lycosa.scheduler.v1.AddSeedsRequest
-	(*RejectedSeed)(nil),          // 30: lycosa.scheduler.v1.RejectedSeed
-	(*AddSeedsResponse)(nil),      // 31: lycosa.scheduler.v1.AddSeedsResponse
-	(*WatchJobRequest)(nil),       // 32: lycosa.scheduler.v1.WatchJobRequest
-	(*WatchJobResponse)(nil),      // 33: lycosa.scheduler.v1.WatchJobResponse
-	(*ExplainRequest)(nil),        // 34: lycosa.scheduler.v1.ExplainRequest
-	(*ExplainResponse)(nil),       // 35: lycosa.scheduler.v1.ExplainResponse
-	(*QueueStatus)(nil),           // 36: lycosa.scheduler.v1.QueueStatus
-	(*ListQueuesRequest)(nil),     // 37: lycosa.scheduler.v1.ListQueuesRequest
-	(*ListQueuesResponse)(nil),    // 38: lycosa.scheduler.v1.ListQueuesResponse
-	(*ListInstancesRequest)(nil),  // 39: lycosa.scheduler.v1.ListInstancesRequest
-	(*ListInstancesResponse)(nil), // 40: lycosa.scheduler.v1.ListInstancesResponse
-	(*v1.Outcome)(nil),            // 41: lycosa.crawl.v1.Outcome
-	(*v1.Candidate)(nil),          // 42: lycosa.crawl.v1.Candidate
-	(*v1.HostAddresses)(nil),      // 43: lycosa.crawl.v1.HostAddresses
-	(*v1.Answer)(nil),             // 44: lycosa.crawl.v1.Answer
-	(*timestamppb.Timestamp)(nil), // 45: google.protobuf.Timestamp
-	(*v11.Spec)(nil),              // 46: lycosa.job.v1.Spec
-	(*durationpb.Duration)(nil),   // 47: google.protobuf.Duration
+	(ServiceKind)(0),                 // 0: lycosa.scheduler.v1.ServiceKind
+	(JobState)(0),                    // 1: lycosa.scheduler.v1.JobState
+	(Trouble)(0),                     // 2: lycosa.scheduler.v1.Trouble
+	(JobWish)(0),                     // 3: lycosa.scheduler.v1.JobWish
+	(UrlState)(0),                    // 4: lycosa.scheduler.v1.UrlState
+	(UrlStepKind)(0),                 // 5: lycosa.scheduler.v1.UrlStepKind
+	(QueueState)(0),                  // 6: lycosa.scheduler.v1.QueueState
+	(QueueAction)(0),                 // 7: lycosa.scheduler.v1.QueueAction
+	(*CommitRequest)(nil),            // 8: lycosa.scheduler.v1.CommitRequest
+	(*CommitResponse)(nil),           // 9: lycosa.scheduler.v1.CommitResponse
+	(*Instance)(nil),                 // 10: lycosa.scheduler.v1.Instance
+	(*HeldLease)(nil),                // 11: lycosa.scheduler.v1.HeldLease
+	(*Hello)(nil),                    // 12: lycosa.scheduler.v1.Hello
+	(*Update)(nil),                   // 13: lycosa.scheduler.v1.Update
+	(*JoinRequest)(nil),              // 14: lycosa.scheduler.v1.JoinRequest
+	(*JobSpec)(nil),                  // 15: lycosa.scheduler.v1.JobSpec
+	(*Topology)(nil),                 // 16: lycosa.scheduler.v1.Topology
+	(*JoinResponse)(nil),             // 17: lycosa.scheduler.v1.JoinResponse
+	(*Counters)(nil),                 // 18: lycosa.scheduler.v1.Counters
+	(*JobStatus)(nil),                // 19: lycosa.scheduler.v1.JobStatus
+	(*RetiredQueue)(nil),             // 20: lycosa.scheduler.v1.RetiredQueue
+	(*DeferredHost)(nil),             // 21: lycosa.scheduler.v1.DeferredHost
+	(*ApplyJobRequest)(nil),          // 22: lycosa.scheduler.v1.ApplyJobRequest
+	(*ApplyJobResponse)(nil),         // 23: lycosa.scheduler.v1.ApplyJobResponse
+	(*ListJobsRequest)(nil),          // 24: lycosa.scheduler.v1.ListJobsRequest
+	(*ListJobsResponse)(nil),         // 25: lycosa.scheduler.v1.ListJobsResponse
+	(*ShowJobRequest)(nil),           // 26: lycosa.scheduler.v1.ShowJobRequest
+	(*ShowJobResponse)(nil),          // 27: lycosa.scheduler.v1.ShowJobResponse
+	(*SetJobStateRequest)(nil),       // 28: lycosa.scheduler.v1.SetJobStateRequest
+	(*SetJobStateResponse)(nil),      // 29: lycosa.scheduler.v1.SetJobStateResponse
+	(*DeleteJobRequest)(nil),         // 30: lycosa.scheduler.v1.DeleteJobRequest
+	(*DeleteJobResponse)(nil),        // 31: lycosa.scheduler.v1.DeleteJobResponse
+	(*AddSeedsRequest)(nil),          // 32: lycosa.scheduler.v1.AddSeedsRequest
+	(*RejectedSeed)(nil),             // 33: lycosa.scheduler.v1.RejectedSeed
+	(*AddSeedsResponse)(nil),         // 34: lycosa.scheduler.v1.AddSeedsResponse
+	(*WatchJobRequest)(nil),          // 35: lycosa.scheduler.v1.WatchJobRequest
+	(*WatchJobResponse)(nil),         // 36: lycosa.scheduler.v1.WatchJobResponse
+	(*ExplainRequest)(nil),           // 37: lycosa.scheduler.v1.ExplainRequest
+	(*ExplainResponse)(nil),          // 38: lycosa.scheduler.v1.ExplainResponse
+	(*UrlStep)(nil),                  // 39: lycosa.scheduler.v1.UrlStep
+	(*QueueStatus)(nil),              // 40: lycosa.scheduler.v1.QueueStatus
+	(*QueueHold)(nil),                // 41: lycosa.scheduler.v1.QueueHold
+	(*ListQueuesRequest)(nil),        // 42: lycosa.scheduler.v1.ListQueuesRequest
+	(*ListQueuesResponse)(nil),       // 43: lycosa.scheduler.v1.ListQueuesResponse
+	(*ListInstancesRequest)(nil),     // 44: lycosa.scheduler.v1.ListInstancesRequest
+	(*ListInstancesResponse)(nil),    // 45: lycosa.scheduler.v1.ListInstancesResponse
+	(*ShowQueueRequest)(nil),         // 46: lycosa.scheduler.v1.ShowQueueRequest
+	(*QueueClock)(nil),               // 47: lycosa.scheduler.v1.QueueClock
+	(*ShowQueueResponse)(nil),        // 48: lycosa.scheduler.v1.ShowQueueResponse
+	(*UpdateQueueRequest)(nil),       // 49: lycosa.scheduler.v1.UpdateQueueRequest
+	(*UpdateQueueResponse)(nil),      // 50: lycosa.scheduler.v1.UpdateQueueResponse
+	(*ChangeExclusionsRequest)(nil),  // 51: lycosa.scheduler.v1.ChangeExclusionsRequest
+	(*ChangeExclusionsResponse)(nil), // 52: lycosa.scheduler.v1.ChangeExclusionsResponse
+	(*ChangeOverlaysRequest)(nil),    // 53: lycosa.scheduler.v1.ChangeOverlaysRequest
+	(*ChangeOverlaysResponse)(nil),   // 54: lycosa.scheduler.v1.ChangeOverlaysResponse
+	(*ExplainJobRequest)(nil),        // 55: lycosa.scheduler.v1.ExplainJobRequest
+	(*QueueCount)(nil),               // 56: lycosa.scheduler.v1.QueueCount
+	(*LeaseStatus)(nil),              // 57: lycosa.scheduler.v1.LeaseStatus
+	(*ExplainJobResponse)(nil),       // 58: lycosa.scheduler.v1.ExplainJobResponse
+	(*AuditRequest)(nil),             // 59: lycosa.scheduler.v1.AuditRequest
+	(*AuditedJob)(nil),               // 60: lycosa.scheduler.v1.AuditedJob
+	(*Violation)(nil),                // 61: lycosa.scheduler.v1.Violation
+	(*AuditResponse)(nil),            // 62: lycosa.scheduler.v1.AuditResponse
+	(*v1.Outcome)(nil),               // 63: lycosa.crawl.v1.Outcome
+	(*v1.Candidate)(nil),             // 64: lycosa.crawl.v1.Candidate
+	(*v1.HostAddresses)(nil),         // 65: lycosa.crawl.v1.HostAddresses
+	(*v1.Answer)(nil),                // 66: lycosa.crawl.v1.Answer
+	(*timestamppb.Timestamp)(nil),    // 67: google.protobuf.Timestamp
+	(*v11.Spec)(nil),                 // 68: lycosa.job.v1.Spec
+	(*durationpb.Duration)(nil),      // 69: google.protobuf.Duration
+	(*v1.FetchResult)(nil),           // 70: lycosa.crawl.v1.FetchResult
+	(*v11.Overlay)(nil),              // 71: lycosa.job.v1.Overlay
 }
 var file_lycosa_scheduler_v1_scheduler_proto_depIdxs = []int32{
-	41, // 0: lycosa.scheduler.v1.CommitRequest.outcome:type_name -> lycosa.crawl.v1.Outcome
-	42, // 1: lycosa.scheduler.v1.CommitRequest.candidates:type_name -> lycosa.crawl.v1.Candidate
-	43, // 2: lycosa.scheduler.v1.CommitRequest.hosts:type_name -> lycosa.crawl.v1.HostAddresses
-	44, // 3: lycosa.scheduler.v1.CommitResponse.answer:type_name -> lycosa.crawl.v1.Answer
+	63, // 0: lycosa.scheduler.v1.CommitRequest.outcome:type_name -> lycosa.crawl.v1.Outcome
+	64, // 1: lycosa.scheduler.v1.CommitRequest.candidates:type_name -> lycosa.crawl.v1.Candidate
+	65, // 2: lycosa.scheduler.v1.CommitRequest.hosts:type_name -> lycosa.crawl.v1.HostAddresses
+	66, // 3: lycosa.scheduler.v1.CommitResponse.answer:type_name -> lycosa.crawl.v1.Answer
 	0,  // 4: lycosa.scheduler.v1.Instance.kind:type_name -> lycosa.scheduler.v1.ServiceKind
-	45, // 5: lycosa.scheduler.v1.Instance.joined_at:type_name -> google.protobuf.Timestamp
+	67, // 5: lycosa.scheduler.v1.Instance.joined_at:type_name -> google.protobuf.Timestamp
 	0,  // 6: lycosa.scheduler.v1.Hello.kind:type_name -> lycosa.scheduler.v1.ServiceKind
-	8,  // 7: lycosa.scheduler.v1.Hello.held:type_name -> lycosa.scheduler.v1.HeldLease
-	9,  // 8: lycosa.scheduler.v1.JoinRequest.hello:type_name -> lycosa.scheduler.v1.Hello
-	10, // 9: lycosa.scheduler.v1.JoinRequest.update:type_name -> lycosa.scheduler.v1.Update
-	46, // 10: lycosa.scheduler.v1.JobSpec.spec:type_name -> lycosa.job.v1.Spec
-	7,  // 11: lycosa.scheduler.v1.Topology.instances:type_name -> lycosa.scheduler.v1.Instance
-	12, // 12: lycosa.scheduler.v1.Topology.jobs:type_name -> lycosa.scheduler.v1.JobSpec
-	13, // 13: lycosa.scheduler.v1.JoinResponse.topology:type_name -> lycosa.scheduler.v1.Topology
+	11, // 7: lycosa.scheduler.v1.Hello.held:type_name -> lycosa.scheduler.v1.HeldLease
+	12, // 8: lycosa.scheduler.v1.JoinRequest.hello:type_name -> lycosa.scheduler.v1.Hello
+	13, // 9: lycosa.scheduler.v1.JoinRequest.update:type_name -> lycosa.scheduler.v1.Update
+	68, // 10: lycosa.scheduler.v1.JobSpec.spec:type_name -> lycosa.job.v1.Spec
+	10, // 11: lycosa.scheduler.v1.Topology.instances:type_name -> lycosa.scheduler.v1.Instance
+	15, // 12: lycosa.scheduler.v1.Topology.jobs:type_name -> lycosa.scheduler.v1.JobSpec
+	16, // 13: lycosa.scheduler.v1.JoinResponse.topology:type_name -> lycosa.scheduler.v1.Topology
 	1,  // 14: lycosa.scheduler.v1.JobStatus.state:type_name -> lycosa.scheduler.v1.JobState
-	46, // 15: lycosa.scheduler.v1.JobStatus.spec:type_name -> lycosa.job.v1.Spec
-	15, // 16: lycosa.scheduler.v1.JobStatus.counters:type_name -> lycosa.scheduler.v1.Counters
-	45, // 17: lycosa.scheduler.v1.JobStatus.created_at:type_name -> google.protobuf.Timestamp
-	45, // 18: lycosa.scheduler.v1.JobStatus.started_at:type_name -> google.protobuf.Timestamp
-	45, // 19: lycosa.scheduler.v1.JobStatus.finished_at:type_name -> google.protobuf.Timestamp
-	47, // 20: lycosa.scheduler.v1.JobStatus.running:type_name -> google.protobuf.Duration
-	45, // 21: lycosa.scheduler.v1.JobStatus.next_ready_at:type_name -> google.protobuf.Timestamp
-	17, // 22: lycosa.scheduler.v1.JobStatus.retired:type_name -> lycosa.scheduler.v1.RetiredQueue
-	18, // 23: lycosa.scheduler.v1.JobStatus.deferred:type_name -> lycosa.scheduler.v1.DeferredHost
-	45, // 24: lycosa.scheduler.v1.DeferredHost.next_at:type_name -> google.protobuf.Timestamp
-	46, // 25: lycosa.scheduler.v1.ApplyJobRequest.spec:type_name -> lycosa.job.v1.Spec
-	16, // 26: lycosa.scheduler.v1.ApplyJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
-	16, // 27: lycosa.scheduler.v1.ListJobsResponse.jobs:type_name -> lycosa.scheduler.v1.JobStatus
-	16, // 28: lycosa.scheduler.v1.ShowJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
-	2,  // 29: lycosa.scheduler.v1.SetJobStateRequest.wish:type_name -> lycosa.scheduler.v1.JobWish
-	16, // 30: lycosa.scheduler.v1.SetJobStateResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
-	30, // 31: lycosa.scheduler.v1.AddSeedsResponse.rejected:type_name -> lycosa.scheduler.v1.RejectedSeed
-	47, // 32: lycosa.scheduler.v1.WatchJobRequest.interval:type_name -> google.protobuf.Duration
-	16, // 33: lycosa.scheduler.v1.WatchJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
-	3,  // 34: lycosa.scheduler.v1.ExplainResponse.state:type_name -> lycosa.scheduler.v1.UrlState
-	45, // 35: lycosa.scheduler.v1.ExplainResponse.next_at:type_name -> google.protobuf.Timestamp
-	42, // 36: lycosa.scheduler.v1.ExplainResponse.found:type_name -> lycosa.crawl.v1.Candidate
-	41, // 37: lycosa.scheduler.v1.ExplainResponse.last_outcome:type_name -> lycosa.crawl.v1.Outcome
-	36, // 38: lycosa.scheduler.v1.ExplainResponse.queue:type_name -> lycosa.scheduler.v1.QueueStatus
-	4,  // 39: lycosa.scheduler.v1.QueueStatus.state:type_name -> lycosa.scheduler.v1.QueueState
-	45, // 40: lycosa.scheduler.v1.QueueStatus.next_at:type_name -> google.protobuf.Timestamp
-	47, // 41: lycosa.scheduler.v1.QueueStatus.delay:type_name -> google.protobuf.Duration
-	4,  // 42: lycosa.scheduler.v1.ListQueuesRequest.state:type_name -> lycosa.scheduler.v1.QueueState
-	36, // 43: lycosa.scheduler.v1.ListQueuesResponse.queues:type_name -> lycosa.scheduler.v1.QueueStatus
-	7,  // 44: lycosa.scheduler.v1.ListInstancesResponse.instances:type_name -> lycosa.scheduler.v1.Instance
-	5,  // 45: lycosa.scheduler.v1.SchedulerService.Commit:input_type -> lycosa.scheduler.v1.CommitRequest
-	11, // 46: lycosa.scheduler.v1.SchedulerService.Join:input_type -> lycosa.scheduler.v1.JoinRequest
-	19, // 47: lycosa.scheduler.v1.ControlService.ApplyJob:input_type -> lycosa.scheduler.v1.ApplyJobRequest
-	21, // 48: lycosa.scheduler.v1.ControlService.ListJobs:input_type -> lycosa.scheduler.v1.ListJobsRequest
-	23, // 49: lycosa.scheduler.v1.ControlService.ShowJob:input_type -> lycosa.scheduler.v1.ShowJobRequest
-	25, // 50: lycosa.scheduler.v1.ControlService.SetJobState:input_type -> lycosa.scheduler.v1.SetJobStateRequest
-	27, // 51: lycosa.scheduler.v1.ControlService.DeleteJob:input_type -> lycosa.scheduler.v1.DeleteJobRequest
-	29, // 52: lycosa.scheduler.v1.ControlService.AddSeeds:input_type -> lycosa.scheduler.v1.AddSeedsRequest
-	32, // 53: lycosa.scheduler.v1.ControlService.WatchJob:input_type -> lycosa.scheduler.v1.WatchJobRequest
-	34, // 54: lycosa.scheduler.v1.ControlService.Explain:input_type -> lycosa.scheduler.v1.ExplainRequest
-	37, // 55: lycosa.scheduler.v1.ControlService.ListQueues:input_type -> lycosa.scheduler.v1.ListQueuesRequest
-	39, // 56: lycosa.scheduler.v1.ControlService.ListInstances:input_type -> lycosa.scheduler.v1.ListInstancesRequest
-	6,  // 57: lycosa.scheduler.v1.SchedulerService.Commit:output_type -> lycosa.scheduler.v1.CommitResponse
-	14, // 58: lycosa.scheduler.v1.SchedulerService.Join:output_type -> lycosa.scheduler.v1.JoinResponse
-	20, // 59: lycosa.scheduler.v1.ControlService.ApplyJob:output_type -> lycosa.scheduler.v1.ApplyJobResponse
-	22, // 60: lycosa.scheduler.v1.ControlService.ListJobs:output_type -> lycosa.scheduler.v1.ListJobsResponse
-	24, // 61: lycosa.scheduler.v1.ControlService.ShowJob:output_type -> lycosa.scheduler.v1.ShowJobResponse
-	26, // 62: lycosa.scheduler.v1.ControlService.SetJobState:output_type -> lycosa.scheduler.v1.SetJobStateResponse
-	28, // 63: lycosa.scheduler.v1.ControlService.DeleteJob:output_type -> lycosa.scheduler.v1.DeleteJobResponse
-	31, // 64: lycosa.scheduler.v1.ControlService.AddSeeds:output_type -> lycosa.scheduler.v1.AddSeedsResponse
-	33, // 65: lycosa.scheduler.v1.ControlService.WatchJob:output_type -> lycosa.scheduler.v1.WatchJobResponse
-	35, // 66: lycosa.scheduler.v1.ControlService.Explain:output_type -> lycosa.scheduler.v1.ExplainResponse
-	38, // 67: lycosa.scheduler.v1.ControlService.ListQueues:output_type -> lycosa.scheduler.v1.ListQueuesResponse
-	40, // 68: lycosa.scheduler.v1.ControlService.ListInstances:output_type -> lycosa.scheduler.v1.ListInstancesResponse
-	57, // [57:69] is the sub-list for method output_type
-	45, // [45:57] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	68, // 15: lycosa.scheduler.v1.JobStatus.spec:type_name -> lycosa.job.v1.Spec
+	18, // 16: lycosa.scheduler.v1.JobStatus.counters:type_name -> lycosa.scheduler.v1.Counters
+	67, // 17: lycosa.scheduler.v1.JobStatus.created_at:type_name -> google.protobuf.Timestamp
+	67, // 18: lycosa.scheduler.v1.JobStatus.started_at:type_name -> google.protobuf.Timestamp
+	67, // 19: lycosa.scheduler.v1.JobStatus.finished_at:type_name -> google.protobuf.Timestamp
+	69, // 20: lycosa.scheduler.v1.JobStatus.running:type_name -> google.protobuf.Duration
+	67, // 21: lycosa.scheduler.v1.JobStatus.next_ready_at:type_name -> google.protobuf.Timestamp
+	2,  // 22: lycosa.scheduler.v1.JobStatus.trouble:type_name -> lycosa.scheduler.v1.Trouble
+	20, // 23: lycosa.scheduler.v1.JobStatus.retired:type_name -> lycosa.scheduler.v1.RetiredQueue
+	21, // 24: lycosa.scheduler.v1.JobStatus.deferred:type_name -> lycosa.scheduler.v1.DeferredHost
+	67, // 25: lycosa.scheduler.v1.DeferredHost.next_at:type_name -> google.protobuf.Timestamp
+	68, // 26: lycosa.scheduler.v1.ApplyJobRequest.spec:type_name -> lycosa.job.v1.Spec
+	19, // 27: lycosa.scheduler.v1.ApplyJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
+	19, // 28: lycosa.scheduler.v1.ListJobsResponse.jobs:type_name -> lycosa.scheduler.v1.JobStatus
+	19, // 29: lycosa.scheduler.v1.ShowJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
+	3,  // 30: lycosa.scheduler.v1.SetJobStateRequest.wish:type_name -> lycosa.scheduler.v1.JobWish
+	19, // 31: lycosa.scheduler.v1.SetJobStateResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
+	33, // 32: lycosa.scheduler.v1.AddSeedsResponse.rejected:type_name -> lycosa.scheduler.v1.RejectedSeed
+	69, // 33: lycosa.scheduler.v1.WatchJobRequest.interval:type_name -> google.protobuf.Duration
+	19, // 34: lycosa.scheduler.v1.WatchJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
+	4,  // 35: lycosa.scheduler.v1.ExplainResponse.state:type_name -> lycosa.scheduler.v1.UrlState
+	67, // 36: lycosa.scheduler.v1.ExplainResponse.next_at:type_name -> google.protobuf.Timestamp
+	64, // 37: lycosa.scheduler.v1.ExplainResponse.found:type_name -> lycosa.crawl.v1.Candidate
+	63, // 38: lycosa.scheduler.v1.ExplainResponse.last_outcome:type_name -> lycosa.crawl.v1.Outcome
+	40, // 39: lycosa.scheduler.v1.ExplainResponse.queue:type_name -> lycosa.scheduler.v1.QueueStatus
+	39, // 40: lycosa.scheduler.v1.ExplainResponse.steps:type_name -> lycosa.scheduler.v1.UrlStep
+	5,  // 41: lycosa.scheduler.v1.UrlStep.kind:type_name -> lycosa.scheduler.v1.UrlStepKind
+	67, // 42: lycosa.scheduler.v1.UrlStep.at:type_name -> google.protobuf.Timestamp
+	70, // 43: lycosa.scheduler.v1.UrlStep.fetch:type_name -> lycosa.crawl.v1.FetchResult
+	67, // 44: lycosa.scheduler.v1.UrlStep.next_at:type_name -> google.protobuf.Timestamp
+	67, // 45: lycosa.scheduler.v1.UrlStep.leased_at:type_name -> google.protobuf.Timestamp
+	6,  // 46: lycosa.scheduler.v1.QueueStatus.state:type_name -> lycosa.scheduler.v1.QueueState
+	67, // 47: lycosa.scheduler.v1.QueueStatus.next_at:type_name -> google.protobuf.Timestamp
+	69, // 48: lycosa.scheduler.v1.QueueStatus.delay:type_name -> google.protobuf.Duration
+	41, // 49: lycosa.scheduler.v1.QueueStatus.hold:type_name -> lycosa.scheduler.v1.QueueHold
+	6,  // 50: lycosa.scheduler.v1.QueueHold.state:type_name -> lycosa.scheduler.v1.QueueState
+	67, // 51: lycosa.scheduler.v1.QueueHold.until:type_name -> google.protobuf.Timestamp
+	67, // 52: lycosa.scheduler.v1.QueueHold.since:type_name -> google.protobuf.Timestamp
+	6,  // 53: lycosa.scheduler.v1.ListQueuesRequest.state:type_name -> lycosa.scheduler.v1.QueueState
+	40, // 54: lycosa.scheduler.v1.ListQueuesResponse.queues:type_name -> lycosa.scheduler.v1.QueueStatus
+	10, // 55: lycosa.scheduler.v1.ListInstancesResponse.instances:type_name -> lycosa.scheduler.v1.Instance
+	67, // 56: lycosa.scheduler.v1.QueueClock.until:type_name -> google.protobuf.Timestamp
+	40, // 57: lycosa.scheduler.v1.ShowQueueResponse.queue:type_name -> lycosa.scheduler.v1.QueueStatus
+	47, // 58: lycosa.scheduler.v1.ShowQueueResponse.clocks:type_name -> lycosa.scheduler.v1.QueueClock
+	7,  // 59: lycosa.scheduler.v1.UpdateQueueRequest.action:type_name -> lycosa.scheduler.v1.QueueAction
+	67, // 60: lycosa.scheduler.v1.UpdateQueueRequest.until:type_name -> google.protobuf.Timestamp
+	40, // 61: lycosa.scheduler.v1.UpdateQueueResponse.queue:type_name -> lycosa.scheduler.v1.QueueStatus
+	19, // 62: lycosa.scheduler.v1.ChangeExclusionsResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
+	71, // 63: lycosa.scheduler.v1.ChangeOverlaysRequest.set:type_name -> lycosa.job.v1.Overlay
+	19, // 64: lycosa.scheduler.v1.ChangeOverlaysResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
+	6,  // 65: lycosa.scheduler.v1.QueueCount.state:type_name -> lycosa.scheduler.v1.QueueState
+	67, // 66: lycosa.scheduler.v1.LeaseStatus.expires_at:type_name -> google.protobuf.Timestamp
+	67, // 67: lycosa.scheduler.v1.LeaseStatus.leased_at:type_name -> google.protobuf.Timestamp
+	19, // 68: lycosa.scheduler.v1.ExplainJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
+	56, // 69: lycosa.scheduler.v1.ExplainJobResponse.queues:type_name -> lycosa.scheduler.v1.QueueCount
+	67, // 70: lycosa.scheduler.v1.ExplainJobResponse.next_at:type_name -> google.protobuf.Timestamp
+	40, // 71: lycosa.scheduler.v1.ExplainJobResponse.holding:type_name -> lycosa.scheduler.v1.QueueStatus
+	57, // 72: lycosa.scheduler.v1.ExplainJobResponse.leases:type_name -> lycosa.scheduler.v1.LeaseStatus
+	19, // 73: lycosa.scheduler.v1.AuditedJob.job:type_name -> lycosa.scheduler.v1.JobStatus
+	18, // 74: lycosa.scheduler.v1.AuditedJob.recomputed:type_name -> lycosa.scheduler.v1.Counters
+	60, // 75: lycosa.scheduler.v1.AuditResponse.jobs:type_name -> lycosa.scheduler.v1.AuditedJob
+	61, // 76: lycosa.scheduler.v1.AuditResponse.violations:type_name -> lycosa.scheduler.v1.Violation
+	67, // 77: lycosa.scheduler.v1.AuditResponse.at:type_name -> google.protobuf.Timestamp
+	8,  // 78: lycosa.scheduler.v1.SchedulerService.Commit:input_type -> lycosa.scheduler.v1.CommitRequest
+	14, // 79: lycosa.scheduler.v1.SchedulerService.Join:input_type -> lycosa.scheduler.v1.JoinRequest
+	22, // 80: lycosa.scheduler.v1.ControlService.ApplyJob:input_type -> lycosa.scheduler.v1.ApplyJobRequest
+	24, // 81: lycosa.scheduler.v1.ControlService.ListJobs:input_type -> lycosa.scheduler.v1.ListJobsRequest
+	26, // 82: lycosa.scheduler.v1.ControlService.ShowJob:input_type -> lycosa.scheduler.v1.ShowJobRequest
+	28, // 83: lycosa.scheduler.v1.ControlService.SetJobState:input_type -> lycosa.scheduler.v1.SetJobStateRequest
+	30, // 84: lycosa.scheduler.v1.ControlService.DeleteJob:input_type -> lycosa.scheduler.v1.DeleteJobRequest
+	32, // 85: lycosa.scheduler.v1.ControlService.AddSeeds:input_type -> lycosa.scheduler.v1.AddSeedsRequest
+	35, // 86: lycosa.scheduler.v1.ControlService.WatchJob:input_type -> lycosa.scheduler.v1.WatchJobRequest
+	37, // 87: lycosa.scheduler.v1.ControlService.Explain:input_type -> lycosa.scheduler.v1.ExplainRequest
+	42, // 88: lycosa.scheduler.v1.ControlService.ListQueues:input_type -> lycosa.scheduler.v1.ListQueuesRequest
+	44, // 89: lycosa.scheduler.v1.ControlService.ListInstances:input_type -> lycosa.scheduler.v1.ListInstancesRequest
+	46, // 90: lycosa.scheduler.v1.ControlService.ShowQueue:input_type -> lycosa.scheduler.v1.ShowQueueRequest
+	49, // 91: lycosa.scheduler.v1.ControlService.UpdateQueue:input_type -> lycosa.scheduler.v1.UpdateQueueRequest
+	51, // 92: lycosa.scheduler.v1.ControlService.ChangeExclusions:input_type -> lycosa.scheduler.v1.ChangeExclusionsRequest
+	53, // 93: lycosa.scheduler.v1.ControlService.ChangeOverlays:input_type -> lycosa.scheduler.v1.ChangeOverlaysRequest
+	55, // 94: lycosa.scheduler.v1.ControlService.ExplainJob:input_type -> lycosa.scheduler.v1.ExplainJobRequest
+	59, // 95: lycosa.scheduler.v1.ControlService.Audit:input_type -> lycosa.scheduler.v1.AuditRequest
+	9,  // 96: lycosa.scheduler.v1.SchedulerService.Commit:output_type -> lycosa.scheduler.v1.CommitResponse
+	17, // 97: lycosa.scheduler.v1.SchedulerService.Join:output_type -> lycosa.scheduler.v1.JoinResponse
+	23, // 98: lycosa.scheduler.v1.ControlService.ApplyJob:output_type -> lycosa.scheduler.v1.ApplyJobResponse
+	25, // 99: lycosa.scheduler.v1.ControlService.ListJobs:output_type -> lycosa.scheduler.v1.ListJobsResponse
+	27, // 100: lycosa.scheduler.v1.ControlService.ShowJob:output_type -> lycosa.scheduler.v1.ShowJobResponse
+	29, // 101: lycosa.scheduler.v1.ControlService.SetJobState:output_type -> lycosa.scheduler.v1.SetJobStateResponse
+	31, // 102: lycosa.scheduler.v1.ControlService.DeleteJob:output_type -> lycosa.scheduler.v1.DeleteJobResponse
+	34, // 103: lycosa.scheduler.v1.ControlService.AddSeeds:output_type -> lycosa.scheduler.v1.AddSeedsResponse
+	36, // 104: lycosa.scheduler.v1.ControlService.WatchJob:output_type -> lycosa.scheduler.v1.WatchJobResponse
+	38, // 105: lycosa.scheduler.v1.ControlService.Explain:output_type -> lycosa.scheduler.v1.ExplainResponse
+	43, // 106: lycosa.scheduler.v1.ControlService.ListQueues:output_type -> lycosa.scheduler.v1.ListQueuesResponse
+	45, // 107: lycosa.scheduler.v1.ControlService.ListInstances:output_type -> lycosa.scheduler.v1.ListInstancesResponse
+	48, // 108: lycosa.scheduler.v1.ControlService.ShowQueue:output_type -> lycosa.scheduler.v1.ShowQueueResponse
+	50, // 109: lycosa.scheduler.v1.ControlService.UpdateQueue:output_type -> lycosa.scheduler.v1.UpdateQueueResponse
+	52, // 110: lycosa.scheduler.v1.ControlService.ChangeExclusions:output_type -> lycosa.scheduler.v1.ChangeExclusionsResponse
+	54, // 111: lycosa.scheduler.v1.ControlService.ChangeOverlays:output_type -> lycosa.scheduler.v1.ChangeOverlaysResponse
+	58, // 112: lycosa.scheduler.v1.ControlService.ExplainJob:output_type -> lycosa.scheduler.v1.ExplainJobResponse
+	62, // 113: lycosa.scheduler.v1.ControlService.Audit:output_type -> lycosa.scheduler.v1.AuditResponse
+	96, // [96:114] is the sub-list for method output_type
+	78, // [78:96] is the sub-list for method input_type
+	78, // [78:78] is the sub-list for extension type_name
+	78, // [78:78] is the sub-list for extension extendee
+	0,  // [0:78] is the sub-list for field type_name
 }
 
 func init() { file_lycosa_scheduler_v1_scheduler_proto_init() }
@@ -3321,8 +5123,8 @@ func file_lycosa_scheduler_v1_scheduler_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_lycosa_scheduler_v1_scheduler_proto_rawDesc), len(file_lycosa_scheduler_v1_scheduler_proto_rawDesc)),
-			NumEnums:      5,
-			NumMessages:   36,
+			NumEnums:      8,
+			NumMessages:   55,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -188,16 +188,22 @@ var SchedulerService_ServiceDesc = grpc.ServiceDesc{
 }
 
 const (
-	ControlService_ApplyJob_FullMethodName      = "/lycosa.scheduler.v1.ControlService/ApplyJob"
-	ControlService_ListJobs_FullMethodName      = "/lycosa.scheduler.v1.ControlService/ListJobs"
-	ControlService_ShowJob_FullMethodName       = "/lycosa.scheduler.v1.ControlService/ShowJob"
-	ControlService_SetJobState_FullMethodName   = "/lycosa.scheduler.v1.ControlService/SetJobState"
-	ControlService_DeleteJob_FullMethodName     = "/lycosa.scheduler.v1.ControlService/DeleteJob"
-	ControlService_AddSeeds_FullMethodName      = "/lycosa.scheduler.v1.ControlService/AddSeeds"
-	ControlService_WatchJob_FullMethodName      = "/lycosa.scheduler.v1.ControlService/WatchJob"
-	ControlService_Explain_FullMethodName       = "/lycosa.scheduler.v1.ControlService/Explain"
-	ControlService_ListQueues_FullMethodName    = "/lycosa.scheduler.v1.ControlService/ListQueues"
-	ControlService_ListInstances_FullMethodName = "/lycosa.scheduler.v1.ControlService/ListInstances"
+	ControlService_ApplyJob_FullMethodName         = "/lycosa.scheduler.v1.ControlService/ApplyJob"
+	ControlService_ListJobs_FullMethodName         = "/lycosa.scheduler.v1.ControlService/ListJobs"
+	ControlService_ShowJob_FullMethodName          = "/lycosa.scheduler.v1.ControlService/ShowJob"
+	ControlService_SetJobState_FullMethodName      = "/lycosa.scheduler.v1.ControlService/SetJobState"
+	ControlService_DeleteJob_FullMethodName        = "/lycosa.scheduler.v1.ControlService/DeleteJob"
+	ControlService_AddSeeds_FullMethodName         = "/lycosa.scheduler.v1.ControlService/AddSeeds"
+	ControlService_WatchJob_FullMethodName         = "/lycosa.scheduler.v1.ControlService/WatchJob"
+	ControlService_Explain_FullMethodName          = "/lycosa.scheduler.v1.ControlService/Explain"
+	ControlService_ListQueues_FullMethodName       = "/lycosa.scheduler.v1.ControlService/ListQueues"
+	ControlService_ListInstances_FullMethodName    = "/lycosa.scheduler.v1.ControlService/ListInstances"
+	ControlService_ShowQueue_FullMethodName        = "/lycosa.scheduler.v1.ControlService/ShowQueue"
+	ControlService_UpdateQueue_FullMethodName      = "/lycosa.scheduler.v1.ControlService/UpdateQueue"
+	ControlService_ChangeExclusions_FullMethodName = "/lycosa.scheduler.v1.ControlService/ChangeExclusions"
+	ControlService_ChangeOverlays_FullMethodName   = "/lycosa.scheduler.v1.ControlService/ChangeOverlays"
+	ControlService_ExplainJob_FullMethodName       = "/lycosa.scheduler.v1.ControlService/ExplainJob"
+	ControlService_Audit_FullMethodName            = "/lycosa.scheduler.v1.ControlService/Audit"
 )
 
 // ControlServiceClient is the client API for ControlService service.
@@ -231,6 +237,23 @@ type ControlServiceClient interface {
 	ListQueues(ctx context.Context, in *ListQueuesRequest, opts ...grpc.CallOption) (*ListQueuesResponse, error)
 	// ListInstances lists who has joined.
 	ListInstances(ctx context.Context, in *ListInstancesRequest, opts ...grpc.CallOption) (*ListInstancesResponse, error)
+	// ShowQueue shows one queue with every clock that it waits on.
+	ShowQueue(ctx context.Context, in *ShowQueueRequest, opts ...grpc.CallOption) (*ShowQueueResponse, error)
+	// UpdateQueue blocks, retires or releases a queue, or drops its URLs. The
+	// change is durable when it returns; what is leased goes on to its end.
+	UpdateQueue(ctx context.Context, in *UpdateQueueRequest, opts ...grpc.CallOption) (*UpdateQueueResponse, error)
+	// ChangeExclusions adds and removes exclusions of a job's scope and applies
+	// them to the URLs that are known; or, with dry_run, only counts. It returns
+	// when they are applied; broken off, the scheduler goes on applying them.
+	ChangeExclusions(ctx context.Context, in *ChangeExclusionsRequest, opts ...grpc.CallOption) (*ChangeExclusionsResponse, error)
+	// ChangeOverlays sets and removes overlays of a job. They hold from the next
+	// lease on.
+	ChangeOverlays(ctx context.Context, in *ChangeOverlaysRequest, opts ...grpc.CallOption) (*ChangeOverlaysResponse, error)
+	// ExplainJob tells why a job has not ended, or why it has.
+	ExplainJob(ctx context.Context, in *ExplainJobRequest, opts ...grpc.CallOption) (*ExplainJobResponse, error)
+	// Audit recomputes the invariants of a snapshot of the frontier. Leasing goes
+	// on meanwhile; it reads every record once.
+	Audit(ctx context.Context, in *AuditRequest, opts ...grpc.CallOption) (*AuditResponse, error)
 }
 
 type controlServiceClient struct {
@@ -350,6 +373,66 @@ func (c *controlServiceClient) ListInstances(ctx context.Context, in *ListInstan
 	return out, nil
 }
 
+func (c *controlServiceClient) ShowQueue(ctx context.Context, in *ShowQueueRequest, opts ...grpc.CallOption) (*ShowQueueResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ShowQueueResponse)
+	err := c.cc.Invoke(ctx, ControlService_ShowQueue_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controlServiceClient) UpdateQueue(ctx context.Context, in *UpdateQueueRequest, opts ...grpc.CallOption) (*UpdateQueueResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UpdateQueueResponse)
+	err := c.cc.Invoke(ctx, ControlService_UpdateQueue_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controlServiceClient) ChangeExclusions(ctx context.Context, in *ChangeExclusionsRequest, opts ...grpc.CallOption) (*ChangeExclusionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ChangeExclusionsResponse)
+	err := c.cc.Invoke(ctx, ControlService_ChangeExclusions_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controlServiceClient) ChangeOverlays(ctx context.Context, in *ChangeOverlaysRequest, opts ...grpc.CallOption) (*ChangeOverlaysResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ChangeOverlaysResponse)
+	err := c.cc.Invoke(ctx, ControlService_ChangeOverlays_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controlServiceClient) ExplainJob(ctx context.Context, in *ExplainJobRequest, opts ...grpc.CallOption) (*ExplainJobResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExplainJobResponse)
+	err := c.cc.Invoke(ctx, ControlService_ExplainJob_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controlServiceClient) Audit(ctx context.Context, in *AuditRequest, opts ...grpc.CallOption) (*AuditResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AuditResponse)
+	err := c.cc.Invoke(ctx, ControlService_Audit_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ControlServiceServer is the server API for ControlService service.
 // All implementations must embed UnimplementedControlServiceServer
 // for forward compatibility.
@@ -381,6 +464,23 @@ type ControlServiceServer interface {
 	ListQueues(context.Context, *ListQueuesRequest) (*ListQueuesResponse, error)
 	// ListInstances lists who has joined.
 	ListInstances(context.Context, *ListInstancesRequest) (*ListInstancesResponse, error)
+	// ShowQueue shows one queue with every clock that it waits on.
+	ShowQueue(context.Context, *ShowQueueRequest) (*ShowQueueResponse, error)
+	// UpdateQueue blocks, retires or releases a queue, or drops its URLs. The
+	// change is durable when it returns; what is leased goes on to its end.
+	UpdateQueue(context.Context, *UpdateQueueRequest) (*UpdateQueueResponse, error)
+	// ChangeExclusions adds and removes exclusions of a job's scope and applies
+	// them to the URLs that are known; or, with dry_run, only counts. It returns
+	// when they are applied; broken off, the scheduler goes on applying them.
+	ChangeExclusions(context.Context, *ChangeExclusionsRequest) (*ChangeExclusionsResponse, error)
+	// ChangeOverlays sets and removes overlays of a job. They hold from the next
+	// lease on.
+	ChangeOverlays(context.Context, *ChangeOverlaysRequest) (*ChangeOverlaysResponse, error)
+	// ExplainJob tells why a job has not ended, or why it has.
+	ExplainJob(context.Context, *ExplainJobRequest) (*ExplainJobResponse, error)
+	// Audit recomputes the invariants of a snapshot of the frontier. Leasing goes
+	// on meanwhile; it reads every record once.
+	Audit(context.Context, *AuditRequest) (*AuditResponse, error)
 	mustEmbedUnimplementedControlServiceServer()
 }
 
@@ -420,6 +520,24 @@ func (UnimplementedControlServiceServer) ListQueues(context.Context, *ListQueues
 }
 func (UnimplementedControlServiceServer) ListInstances(context.Context, *ListInstancesRequest) (*ListInstancesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListInstances not implemented")
+}
+func (UnimplementedControlServiceServer) ShowQueue(context.Context, *ShowQueueRequest) (*ShowQueueResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ShowQueue not implemented")
+}
+func (UnimplementedControlServiceServer) UpdateQueue(context.Context, *UpdateQueueRequest) (*UpdateQueueResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdateQueue not implemented")
+}
+func (UnimplementedControlServiceServer) ChangeExclusions(context.Context, *ChangeExclusionsRequest) (*ChangeExclusionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ChangeExclusions not implemented")
+}
+func (UnimplementedControlServiceServer) ChangeOverlays(context.Context, *ChangeOverlaysRequest) (*ChangeOverlaysResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ChangeOverlays not implemented")
+}
+func (UnimplementedControlServiceServer) ExplainJob(context.Context, *ExplainJobRequest) (*ExplainJobResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ExplainJob not implemented")
+}
+func (UnimplementedControlServiceServer) Audit(context.Context, *AuditRequest) (*AuditResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Audit not implemented")
 }
 func (UnimplementedControlServiceServer) mustEmbedUnimplementedControlServiceServer() {}
 func (UnimplementedControlServiceServer) testEmbeddedByValue()                        {}
@@ -615,6 +733,114 @@ func _ControlService_ListInstances_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ControlService_ShowQueue_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ShowQueueRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServiceServer).ShowQueue(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ControlService_ShowQueue_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServiceServer).ShowQueue(ctx, req.(*ShowQueueRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ControlService_UpdateQueue_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdateQueueRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServiceServer).UpdateQueue(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ControlService_UpdateQueue_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServiceServer).UpdateQueue(ctx, req.(*UpdateQueueRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ControlService_ChangeExclusions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ChangeExclusionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServiceServer).ChangeExclusions(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ControlService_ChangeExclusions_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServiceServer).ChangeExclusions(ctx, req.(*ChangeExclusionsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ControlService_ChangeOverlays_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ChangeOverlaysRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServiceServer).ChangeOverlays(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ControlService_ChangeOverlays_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServiceServer).ChangeOverlays(ctx, req.(*ChangeOverlaysRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ControlService_ExplainJob_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ExplainJobRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServiceServer).ExplainJob(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ControlService_ExplainJob_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServiceServer).ExplainJob(ctx, req.(*ExplainJobRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ControlService_Audit_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AuditRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServiceServer).Audit(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ControlService_Audit_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServiceServer).Audit(ctx, req.(*AuditRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ControlService_ServiceDesc is the grpc.ServiceDesc for ControlService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -657,6 +883,30 @@ var ControlService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListInstances",
 			Handler:    _ControlService_ListInstances_Handler,
+		},
+		{
+			MethodName: "ShowQueue",
+			Handler:    _ControlService_ShowQueue_Handler,
+		},
+		{
+			MethodName: "UpdateQueue",
+			Handler:    _ControlService_UpdateQueue_Handler,
+		},
+		{
+			MethodName: "ChangeExclusions",
+			Handler:    _ControlService_ChangeExclusions_Handler,
+		},
+		{
+			MethodName: "ChangeOverlays",
+			Handler:    _ControlService_ChangeOverlays_Handler,
+		},
+		{
+			MethodName: "ExplainJob",
+			Handler:    _ControlService_ExplainJob_Handler,
+		},
+		{
+			MethodName: "Audit",
+			Handler:    _ControlService_Audit_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

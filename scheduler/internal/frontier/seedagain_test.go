@@ -1,0 +1,134 @@
+package frontier
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	crawlv1 "lycosa.dev/proto/gen/lycosa/crawl/v1"
+	schedulerv1 "lycosa.dev/proto/gen/lycosa/scheduler/v1"
+
+	"lycosa.dev/scheduler/internal/frontier/store"
+)
+
+func (r *rig) give(job string, urls ...string) SeedsAdded {
+	r.t.Helper()
+	sum, err := r.f.AddSeedsByHand(r.ctx, job, candidates(0, urls...))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.work()
+	return sum
+}
+
+func (r *rig) start(job string) {
+	r.t.Helper()
+	if _, err := r.f.SetJobState(r.ctx, job, schedulerv1.JobWish_JOB_WISH_START); err != nil {
+		r.t.Fatal(err)
+	}
+	r.work()
+}
+
+// A seed whose address was refused is fetched once the network was opened and
+// the seed given again.
+func TestSeedAgainAfterAddressPolicy(t *testing.T) {
+	forbidden := true
+	s := store.NewMemory()
+	var clock Clock
+	r := newRig(t, s, func(o *Options) {
+		clock = o.Clock
+		o.Lookup = func(_ context.Context, host, _ string, _ bool) (*crawlv1.HostAddresses, error) {
+			a := &crawlv1.HostAddresses{Host: host, ExpiresAt: timestamppb.New(clock.Now().Add(time.Hour))}
+			if forbidden {
+				a.Status, a.Error = crawlv1.HostStatus_HOST_STATUS_FORBIDDEN, "not allowed to connect to 127.0.0.1 (loopback)"
+				return a, nil
+			}
+			a.Status, a.Addresses = crawlv1.HostStatus_HOST_STATUS_RESOLVED, [][]byte{{127, 0, 0, 1}}
+			return a, nil
+		}
+	})
+	r.job("j", testSpec(), "http://a.test/", "http://a.test/2")
+	if l := r.wait(time.Hour); l != nil {
+		t.Fatalf("leased %v", l)
+	}
+	r.wantEnd("j", "empty")
+	if sum := r.give("j", "http://a.test/"); sum.Queued != 1 || sum.Known != 1 {
+		t.Fatalf("%+v", sum)
+	}
+	r.start("j")
+	if l := r.wait(time.Hour); l != nil {
+		t.Fatalf("leased %v although the address is still refused", l)
+	}
+	r.wantEnd("j", "empty")
+	forbidden = false
+	if sum := r.give("j", "http://a.test/", "http://a.test/", "http://a.test/new"); sum.Queued != 1 || sum.Added != 1 {
+		t.Fatalf("%+v", sum)
+	}
+	r.start("j")
+	for range 2 {
+		l := r.wait(time.Hour)
+		if l == nil {
+			t.Fatal("the seed was not queued again")
+		}
+		r.commit(outcomeOf(l, 200))
+	}
+	st := r.wantEnd("j", "empty")
+	if st.Counters.Done != 2 || st.Counters.Excluded != 1 {
+		t.Errorf("counters %v", st.Counters)
+	}
+	// What is done is not fetched again.
+	if sum := r.give("j", "http://a.test/"); sum.Queued != 0 {
+		t.Errorf("a done seed was queued again: %+v", sum)
+	}
+}
+
+// Tries, the back-off and an unreachable robots.txt are forgotten; a server's
+// own wish to be left alone is not.
+func TestSeedAgainAfterFailures(t *testing.T) {
+	r := newRig(t, store.NewMemory())
+	r.job("j", testSpec(obey), "http://a.test/")
+	for range 3 {
+		r.commit(failureOf(r.mustLease("http://a.test/robots.txt"), crawlv1.OutcomeClass_OUTCOME_CLASS_CONNECT))
+	}
+	if l := r.wait(time.Second); l != nil {
+		t.Fatalf("leased %v", l)
+	}
+	r.clock.advance(24 * time.Hour)
+	r.work()
+	if l := r.lease(1); len(l) > 0 {
+		t.Fatalf("leased %v", l)
+	}
+	st := r.wantEnd("j", "empty")
+	if st.Counters.Excluded != 1 || !strings.HasPrefix(r.explain("j", "http://a.test/").Reason, "robots-unreachable") {
+		t.Fatalf("%v: %s", st.Counters, r.explain("j", "http://a.test/").Reason)
+	}
+	if sum := r.give("j", "http://a.test/"); sum.Queued != 1 {
+		t.Fatalf("%+v", sum)
+	}
+	r.start("j")
+	r.commit(outcomeOf(r.mustLease("http://a.test/robots.txt"), 404))
+	for range 3 {
+		r.commit(failureOf(r.mustLease("http://a.test/"), crawlv1.OutcomeClass_OUTCOME_CLASS_TIMEOUT))
+	}
+	st = r.wantEnd("j", "empty")
+	if st.Counters.Failed != 1 {
+		t.Fatalf("counters %v", st.Counters)
+	}
+	before := r.clock.Now()
+	if sum := r.give("j", "http://a.test/"); sum.Queued != 1 {
+		t.Fatalf("%+v", sum)
+	}
+	r.start("j")
+	l := r.mustLease("http://a.test/")
+	if l.Attempt != 1 {
+		t.Errorf("attempt %d, want all tries back", l.Attempt)
+	}
+	if waited := r.clock.Now().Sub(before); waited > time.Minute {
+		t.Errorf("the seed given by hand waited %s for a back-off", waited)
+	}
+	r.commit(outcomeOf(l, 200))
+	r.wantEnd("j", "empty")
+}
