@@ -33,6 +33,10 @@ func (x *exchange) netDialer() *net.Dialer {
 // permittedAddresses returns those of the request's addresses that the policy
 // allows, in the order in which they are tried; if there is none, why.
 func (x *exchange) permittedAddresses() ([]netip.AddrPort, *failure) {
+	if a := x.req.Addresses; len(a) == 1 && x.set.Policy.Check(a[0]) == nil {
+		x.single[0] = netip.AddrPortFrom(a[0], x.req.Target.Port)
+		return x.single[:], nil
+	}
 	var (
 		refused *failure
 		last    netip.Addr

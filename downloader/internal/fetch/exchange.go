@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -41,10 +42,11 @@ type exchange struct {
 	buffers int
 	limit   int64 // bytes of body still allowed
 
-	via        *proxy.Upstream // nil: none
-	remote     bool            // the proxy resolves names
-	absolute   bool            // the request goes to the proxy itself, which passes it on
-	authorized bool            // it carries an Authorization of Auth
+	single     [1]netip.AddrPort // memory for the address of most hosts
+	via        *proxy.Upstream   // nil: none
+	remote     bool              // the proxy resolves names
+	absolute   bool              // the request goes to the proxy itself, which passes it on
+	authorized bool              // it carries an Authorization of Auth
 
 	// What an exchange over HTTP/2 waits for.
 	waitPhase string

@@ -57,9 +57,6 @@ func (h *health) works(addr netip.AddrPort) {
 // order arranges addresses for connecting: those that work first, families in
 // turn (RFC 8305 section 4) beginning with that of the first, else as given.
 func (h *health) order(addrs []netip.Addr, port uint16, now time.Time) []netip.AddrPort {
-	if len(addrs) == 1 {
-		return []netip.AddrPort{netip.AddrPortFrom(addrs[0], port)}
-	}
 	var well, sick [2][]netip.AddrPort // by family
 	first := -1
 	h.mu.Lock()
