@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	crawlv1 "lycosa.dev/proto/gen/lycosa/crawl/v1"
+	jobv1 "lycosa.dev/proto/gen/lycosa/job/v1"
 
 	"lycosa.dev/scheduler/internal/frontier/store"
 )
@@ -162,8 +163,9 @@ func (f *Frontier) dnsUnavailable(h *host, now time.Time) {
 	var tries uint32 = 1
 	first := time.Minute
 	for _, q := range h.queues {
-		tries = max(tries, q.job.pol.MaxTries)
-		first = q.job.pol.BackOff
+		rule := q.job.pol.Failure(jobv1.FailureClass_FAILURE_CLASS_DNS)
+		tries = max(tries, rule.Tries)
+		first = rule.Wait
 	}
 	if f.network.failed(h.key, now) {
 		h.lookups--

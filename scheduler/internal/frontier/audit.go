@@ -61,7 +61,7 @@ func Audit(dir string) (*AuditReport, error) {
 // AuditStore audits a store that nobody changes meanwhile.
 func AuditStore(s Store) (*AuditReport, error) {
 	a := &auditor{s: s, report: &AuditReport{Recomputed: map[string]*schedulerv1.Counters{}}, counts: map[uint32]*counters{},
-		listed: map[[2]string]int{}}
+		listed: map[[2]string]int{}, retired: map[uint32]uint64{}}
 	f := newFrontier(Options{Store: s, questionsOnly: true})
 	f.readOnly = true
 	if err := f.loadControl(); err != nil {
@@ -85,12 +85,13 @@ func AuditStore(s Store) (*AuditReport, error) {
 }
 
 type auditor struct {
-	s      Store
-	f      *Frontier
-	report *AuditReport
-	counts map[uint32]*counters
-	listed map[[2]string]int
-	err    error
+	s       Store
+	f       *Frontier
+	report  *AuditReport
+	counts  map[uint32]*counters
+	listed  map[[2]string]int
+	retired map[uint32]uint64 // URLs in retired queues
+	err     error
 }
 
 func (a *auditor) add(rule, job, format string, args ...any) {
@@ -140,6 +141,14 @@ func (a *auditor) scan() error {
 		case kindLimiter:
 			if _, err := decodeLimiter(k, v); err != nil {
 				a.add("record", "", "clock of %q: %v", k[1:], err)
+			}
+		case kindTally:
+			if _, err := decodeTally(k, v); err != nil {
+				a.add("record", "", "tally %q: %v", k[1:], err)
+			}
+		case kindDeferred:
+			if _, err := decodeDeferred(k, v); err != nil {
+				a.add("record", "", "deferred hosts: %v", err)
 			}
 		case kindBad:
 			a.report.Quarantined++
@@ -266,7 +275,9 @@ func (a *auditor) queued(k, v []byte) {
 	if j.key(e.url) != key {
 		a.add("queue-entry", j.id, "%s is queued under the key of another URL", e.url)
 	}
-	if _, ok := a.get(queueKey(j.num, host)); !ok {
+	if v, ok := a.get(queueKey(j.num, host)); ok && retiredReason(queueKey(j.num, host), v) != "" {
+		a.retired[j.num]++
+	} else if !ok {
 		a.add("queue-order", j.id, "queue %s holds %s and is in no order: it would never be served", host, e.url)
 	}
 }
@@ -382,7 +393,7 @@ func (a *auditor) compare() {
 		if j.maxPages > 0 && j.cnt.pages-j.base.pages+j.cnt.reserved > j.maxPages {
 			a.add("limits", j.id, "%d pages and %d reserved, max_pages is %d", j.cnt.pages-j.base.pages, j.cnt.reserved, j.maxPages)
 		}
-		if j.state == jobFinished && j.reason == reasonEmpty && c.queued+c.leased+c.pending > 0 {
+		if j.state == jobFinished && j.reason == reasonEmpty && c.queued-a.retired[j.num]+c.leased+c.pending > 0 {
 			a.add("conservation", j.id, "the job is finished as empty with %d queued, %d leased, %d pending", c.queued, c.leased, c.pending)
 		}
 	}

@@ -98,6 +98,7 @@ func (f *Frontier) outcome(b *store.Batch, j *job, out *crawlv1.Outcome, kept []
 		return f.lateOutcome(b, j, out, kept, now)
 	}
 	f.account(j, out, l.page == nil)
+	f.spend(b, j, l.queue.host.key, 0, out.GetFetch().GetReceivedBytes())
 	res := out.GetFetch()
 	took := res.GetTimings().GetTotal().AsDuration()
 	h := l.queue.host
@@ -162,37 +163,41 @@ const (
 // hostResult moves the host's back-off by what came of a fetch.
 func (f *Frontier) hostResult(h *host, j *job, out *crawlv1.Outcome, now time.Time) verdict {
 	res := out.GetFetch()
-	switch res.GetClass() {
-	case crawlv1.OutcomeClass_OUTCOME_CLASS_HTTP:
-		if s := res.GetStatus(); s == 429 || s >= 500 {
-			f.hostFailed(h, j, res.GetRetryAfter(), now)
-			return pageRetry
-		}
+	class := res.GetClass()
+	if class == crawlv1.OutcomeClass_OUTCOME_CLASS_UNSPECIFIED || class == crawlv1.OutcomeClass_OUTCOME_CLASS_NOT_STARTED {
+		return pageAgain
+	}
+	if class == crawlv1.OutcomeClass_OUTCOME_CLASS_POLICY {
+		return pageFailed
+	}
+	if s := res.GetStatus(); class == crawlv1.OutcomeClass_OUTCOME_CLASS_HTTP && s != 429 && s < 500 {
 		h.failures = 0
+		f.answered(j, h)
 		return pageDone
+	}
+	rule := j.pol.Failure(politeness.ClassOf(class))
+	switch class {
 	case crawlv1.OutcomeClass_OUTCOME_CLASS_DNS, crawlv1.OutcomeClass_OUTCOME_CLASS_CONNECT:
 		if f.network.failed(h.key, now) {
 			return networkLost
 		}
 		h.addrsUntil = now // asked again: the addresses may have changed
-		f.hostFailed(h, j, nil, now)
-		return pageRetry
-	case crawlv1.OutcomeClass_OUTCOME_CLASS_TLS, crawlv1.OutcomeClass_OUTCOME_CLASS_TIMEOUT, crawlv1.OutcomeClass_OUTCOME_CLASS_PROTOCOL:
-		f.hostFailed(h, j, nil, now)
-		return pageRetry
-	case crawlv1.OutcomeClass_OUTCOME_CLASS_CONTENT, crawlv1.OutcomeClass_OUTCOME_CLASS_POLICY:
-		return pageFailed
+	case crawlv1.OutcomeClass_OUTCOME_CLASS_CONTENT:
+		if rule.Tries <= 1 && rule.Wait == 0 {
+			return pageFailed
+		}
 	}
-	return pageAgain
+	f.hostFailed(h, rule.Wait, res.GetRetryAfter(), now)
+	return pageRetry
 }
 
 // hostFailed backs a host off. Failures of fetches that were out together are
 // one: while a back-off runs no further one is counted.
-func (f *Frontier) hostFailed(h *host, j *job, retryAfter *durationpb.Duration, now time.Time) {
+func (f *Frontier) hostFailed(h *host, first time.Duration, retryAfter *durationpb.Duration, now time.Time) {
 	if h.failures == 0 || !now.Before(h.failedAt) {
 		h.failures++
 	}
-	wait := f.backOff(j.pol.BackOff, h.failures)
+	wait := f.backOff(first, h.failures)
 	if retryAfter != nil {
 		wait = min(max(0, retryAfter.AsDuration()), politeness.MaxBackOff)
 	}
@@ -220,7 +225,8 @@ func (f *Frontier) pageOutcome(b *store.Batch, j *job, h *host, e *entry, out *c
 		return
 	case pageRetry:
 		e.attempts++
-		if e.attempts < j.pol.MaxTries {
+		class := politeness.ClassOf(res.GetClass())
+		if tries := e.failed(class); tries < j.pol.Failure(class).Tries && e.attempts < j.pol.MostTries() {
 			e.pos.class = classRetry
 			f.requeue(b, j, h.key, e, now)
 			return
@@ -238,7 +244,11 @@ func (f *Frontier) pageOutcome(b *store.Batch, j *job, h *host, e *entry, out *c
 	default:
 		state, reason = stateFailed, orElse(res.GetError(), className(res.GetClass()))
 	}
+	if state == stateFailed && v == pageRetry {
+		f.gaveUp(b, j, h.key, reason)
+	}
 	if http {
+		f.spend(b, j, h.key, 1, 0)
 		j.cnt.pages++
 		j.cnt.status[min(5, res.GetStatus()/100)]++
 	}
@@ -324,6 +334,7 @@ func (f *Frontier) lateOutcome(b *store.Batch, j *job, out *crawlv1.Outcome, kep
 	}
 	e.lastLease, e.outcome = out.GetLeaseId(), kept
 	f.account(j, out, false)
+	f.spend(b, j, rec.host, 0, out.GetFetch().GetReceivedBytes())
 	h := f.load(rec.host, now)
 	f.ended(h, j, rec.scheme, out.GetFetch().GetTimings().GetTotal().AsDuration(), true, now)
 	f.pageOutcome(b, j, h, e, out, now)

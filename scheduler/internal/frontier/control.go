@@ -37,6 +37,10 @@ func (f *Frontier) ApplyJob(ctx context.Context, id string, spec *jobv1.Spec, cr
 				}
 			}
 			j.setSpec(proto.CloneOf(spec))
+			j.lookAtRetired()
+			for _, q := range j.queues {
+				q.level = j.precedenceOf(q.host.key)
+			}
 			j.version++
 			f.saveJob(b, j)
 			f.uncap(j, now)
@@ -89,7 +93,7 @@ func (f *Frontier) control(change func(b *store.Batch, now time.Time) (*job, err
 func (f *Frontier) addJob(j *job) {
 	f.jobs[j.id], f.byNum[j.num] = j, j
 	f.order = append(f.order, j)
-	j.ready = make([]readyList, max(1, f.members.Len()))
+	j.ready = make([]readyQueues, max(1, f.members.Len()))
 }
 
 func (f *Frontier) find(id string) (*job, error) {
@@ -182,6 +186,7 @@ func (f *Frontier) enter(b *store.Batch, j *job, s schedulerv1.JobState, reason 
 		j.moreInactive = true
 		j.nextDue = 0
 		j.inactiveFrom = numbered(kindInactive, j.num)
+		j.lookAtRetired()
 		f.uncap(j, now)
 	case jobStopping:
 		j.drainUntil = now.Add(j.drain)
@@ -222,6 +227,8 @@ func (f *Frontier) settle(b *store.Batch, j *job, now time.Time) {
 			f.enter(b, j, jobFinished, reasonMaxBytes, now)
 		case j.cnt.queued == 0 && j.cnt.leased == 0 && j.cnt.pending == 0:
 			f.enter(b, j, jobFinished, reasonEmpty, now)
+		case j.onlyRetired():
+			f.enter(b, j, jobFinished, reasonEmpty, now)
 		}
 	}
 }
@@ -258,7 +265,7 @@ func (f *Frontier) deleteJob(id string) (store.Pending, error) {
 	}
 	b := f.newBatch()
 	b.Delete(jobKey(id))
-	for _, kind := range []byte{kindURL, kindQueued, kindQueue, kindInactive, kindRecent} {
+	for _, kind := range []byte{kindTally, kindDeferred, kindURL, kindQueued, kindQueue, kindInactive, kindRecent} {
 		prefix := numbered(kind, j.num)
 		b.DeleteRange(prefix, after(prefix))
 	}

@@ -244,9 +244,8 @@ type admission struct {
 // add makes a new URL known.
 func (a *admission) add(p pick) {
 	j, c := p.job, p.cand
-	j.cnt.seq++
 	e := &entry{
-		key: p.key, url: c.GetUrl(), pos: position{class: classNormal, prio: c.GetPriority(), seq: j.cnt.seq},
+		key: p.key, url: c.GetUrl(), pos: j.position(p.depth, c.GetPriority()), priority: c.GetPriority(),
 		depth: p.depth, redirects: c.GetRedirects(), seed: c.GetSeed(), hop: c.GetHopPath(), referrer: c.GetReferrer(),
 		rule: c.GetRule(), foundBy: a.foundBy, lastMod: c.GetLastModified().GetSeconds(),
 	}
@@ -376,8 +375,8 @@ func (a *admission) shorten(p pick) {
 		take(rec.entry)
 		j.cnt.excluded--
 		j.cnt.queued++
-		j.cnt.seq++
-		rec.entry.pos = position{class: classNormal, prio: p.cand.GetPriority(), seq: j.cnt.seq}
+		rec.entry.priority = p.cand.GetPriority()
+		rec.entry.pos = j.position(p.depth, rec.entry.priority)
 		a.enqueue(j, rec.host, rec.entry)
 	}
 }

@@ -51,6 +51,7 @@ func (f *Frontier) closeLease(b *store.Batch, l *lease, end endOf, now time.Time
 		f.signalAll()
 	}
 	f.settleClocks(b, l, end, now)
+	f.settleBudget(l, now)
 	if l.fetched {
 		return
 	}
@@ -170,8 +171,7 @@ func (f *Frontier) putBack(b *store.Batch, j *job, host string, e *entry, solo, 
 			return
 		}
 		// Behind the others: a URL is not the first at every crash.
-		j.cnt.seq++
-		e.pos.seq = j.cnt.seq
+		e.pos = j.position(e.depth, e.priority)
 	}
 	if e.pos.class != classRetry || crashed {
 		e.pos.class = classNormal

@@ -164,6 +164,11 @@ func (f *Frontier) queueStatus(j *job, key string, now time.Time) *schedulerv1.Q
 		} else if s.Queued == 0 {
 			s.State, s.Reason = schedulerv1.QueueState_QUEUE_STATE_EXHAUSTED, "it holds no URL"
 		}
+		if v, ok, _ := f.st.Get(queueKey(j.num, key)); ok {
+			if why := retiredReason(queueKey(j.num, key), v); why != "" {
+				s.State, s.Reason, s.NextAt = schedulerv1.QueueState_QUEUE_STATE_RETIRED, why, nil
+			}
+		}
 		if h := f.hosts[key]; h != nil {
 			s.Failures = h.failures
 		}

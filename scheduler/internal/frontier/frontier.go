@@ -256,7 +256,7 @@ func (f *Frontier) SetMembers(epoch uint64, ids []string) {
 	defer f.mu.Unlock()
 	f.members = shard.New(epoch, ids)
 	for _, j := range f.order {
-		j.ready = make([]readyList, max(1, f.members.Len()))
+		j.ready = make([]readyQueues, max(1, f.members.Len()))
 	}
 	now := f.now()
 	for _, h := range f.hosts {

@@ -319,7 +319,7 @@ func (f *Frontier) wake(now time.Time) {
 // addQueue gives a job's queue of a host a slot.
 func (f *Frontier) addQueue(j *job, key string, now time.Time) *queue {
 	h := f.load(key, now)
-	q := &queue{job: j, host: h}
+	q := &queue{job: j, host: h, level: j.precedenceOf(key)}
 	h.queues = append(h.queues, q)
 	j.queues[key] = q
 	f.active++
@@ -332,6 +332,7 @@ func (f *Frontier) dropQueue(q *queue) {
 	h.queues = slices.DeleteFunc(h.queues, func(o *queue) bool { return o == q })
 	delete(q.job.queues, h.key)
 	q.parked = nil
+	q.job.dropTallies(q)
 	q.inReady = true // what is left of it in a ready list is passed over
 	f.active--
 }
@@ -344,7 +345,7 @@ func (f *Frontier) unload(j *job) {
 		f.place(q.host, now)
 	}
 	for s := range j.ready {
-		j.ready[s] = readyList{}
+		j.ready[s] = readyQueues{}
 	}
 	j.inactiveFrom = numbered(kindInactive, j.num)
 	j.moreInactive = true

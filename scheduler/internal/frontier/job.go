@@ -55,16 +55,18 @@ type job struct {
 	rootSet map[string]bool
 
 	// from the spec
-	pol      politeness.Rules
-	agent    string
-	capacity int
-	maxPages uint64
-	maxBytes int64
-	maxTime  time.Duration
-	maxDepth int64 // -1: none
-	maxURL   int
-	pageMax  int64
-	drain    time.Duration
+	pol                      politeness.Rules
+	agent                    string
+	capacity                 int
+	maxPages                 uint64
+	maxBytes                 int64
+	maxTime                  time.Duration
+	maxDepth                 int64 // -1: none
+	maxURL                   int
+	strategy                 strategy
+	hostBudget, domainBudget budget
+	pageMax                  int64
+	drain                    time.Duration
 
 	cnt       counters
 	ran       time.Duration // without the present run
@@ -72,13 +74,19 @@ type job struct {
 	base      limitsBase    // where the round began
 
 	queues     map[string]*queue
-	capped     []*queue    // held by a limit
-	ready      []readyList // by shard
-	leased     int         // leases out, robots.txt included
-	bytesOut   int64       // bytes that the leases out may take
-	drainUntil time.Time   // stopping: leases end then
-	stopReason string      // stopping: what it will have finished for
-	requeue    []byte      // recrawl under way: where it stands; nil: none
+	capped     []*queue      // held by a limit
+	ready      []readyQueues // by shard
+	leased     int           // leases out, robots.txt included
+	bytesOut   int64         // bytes that the leases out may take
+	drainUntil time.Time     // stopping: leases end then
+	stopReason string        // stopping: what it will have finished for
+	requeue    []byte        // recrawl under way: where it stands; nil: none
+
+	tallies      map[string]*tally // of hosts and domains, by key
+	looseTallies []*tally          // some that no queue uses any more
+	deferred     []deferredHost    // hosts of which URLs have failed
+	anyRetired   bool              // there may be retired queues
+	unretire     []byte            // where the search for those that come back stands; nil: none
 
 	seen     *sieve.Set // the URL keys known; guarded by the frontier's decideMu
 	seenNext uint64     // number of the next record of keys that are in no run; guarded by decideMu
@@ -254,6 +262,9 @@ func (j *job) init() {
 	}
 	j.inactiveFrom = numbered(kindInactive, j.num)
 	j.moreInactive = true
+	j.tallies = map[string]*tally{}
+	j.anyRetired = true
+	j.lookAtRetired()
 }
 
 // setSpec takes an effective spec.
@@ -274,6 +285,9 @@ func (j *job) setSpec(spec *jobv1.Spec) {
 	if l != nil && l.MaxDepth != nil {
 		j.maxDepth = int64(l.GetMaxDepth())
 	}
+	j.strategy = strategyOf(spec)
+	j.hostBudget = budget{pages: l.GetMaxHostPages(), bytes: l.GetMaxHostBytes()}
+	j.domainBudget = budget{pages: l.GetMaxDomainPages(), bytes: l.GetMaxDomainBytes()}
 	j.maxURL = int(l.GetMaxUrlLength())
 	if j.maxURL == 0 {
 		j.maxURL = 8192
@@ -340,6 +354,7 @@ func (f *Frontier) status(j *job) *schedulerv1.JobStatus {
 			next = q.host.at
 		}
 	}
+	s.Retired, s.Deferred = f.retiredOf(j), f.deferredOf(j, now)
 	if s.ReadyHosts == 0 {
 		s.NextReadyAt = timestamp(next)
 	}

@@ -22,6 +22,8 @@ import (
 //	s <job u32>                                    the live runs of its seen set, oldest first
 //	n <job u32> <number u64>                       keys of its seen set that are in no run yet
 //	p <sequence u64>                               a journalled commit's candidates
+//	t <job u32> h|d <host key or domain>            what a job has had of a host or domain
+//	f <job u32>                                    the hosts that a job has deferred
 //	g <name>                                       a clock that hosts share
 //	x <key>                                        a bad record, set aside
 const (
@@ -40,6 +42,8 @@ const (
 	kindLimiter  = 'g'
 	kindRuns     = 's'
 	kindRecent   = 'n'
+	kindTally    = 't'
+	kindDeferred = 'f'
 	kindBad      = 'x'
 )
 

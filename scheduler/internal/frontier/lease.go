@@ -34,6 +34,7 @@ type lease struct {
 	allowance int64
 	addrs     []netip.Addr
 	holds     []hold // its places under clocks
+	tallies   []*tally
 	issued    time.Time
 	fetched   bool // the host's clock runs already
 	solo      bool
@@ -265,6 +266,14 @@ func (g *grant) try(q *queue) *lease {
 // robots.txt forbids; or the robots.txt that must be fetched first.
 func (g *grant) choose(q *queue) (*entry, *robotsTask) {
 	f, j := g.f, q.job
+	switch reason, waits := f.overBudget(q); {
+	case reason != "" && q.leased == 0 && len(q.tasks) == 0 && q.stored:
+		f.retireQueue(g.b, q, reason)
+		return nil, nil
+	case reason != "" || waits:
+		q.hold() // until what is out has come home
+		return nil, nil
+	}
 	for g.budget > 0 {
 		var best *entry
 		for s := range q.subs {
@@ -341,6 +350,9 @@ func (g *grant) exclude(q *queue, e *entry, state schedulerv1.UrlState, reason s
 	q.subs[e.scheme()].pop()
 	g.f.finish(g.b, q.job, q.host.key, e, stateQueued, state, reason, g.now)
 	g.b.Delete(queuedKey(q.job.num, q.host.key, e.scheme(), e.pos, e.key))
+	if q.ending != nil && q.ending.host {
+		g.f.gaveUp(g.b, q.job, q.host.key, reason)
+	}
 	g.touch(q.job)
 }
 
@@ -357,6 +369,7 @@ func (g *grant) page(q *queue, e *entry) *lease {
 		q.hold()
 		return nil
 	}
+	allowance = f.budgetBytes(q, allowance)
 	holds, addrs, ok := f.claim(q, true, g.now)
 	if !ok {
 		return nil
@@ -426,6 +439,7 @@ func (g *grant) issue(q *queue, l *lease, allowance int64) {
 	l.expires = g.now.Add(l.length + f.o.LeaseGrace)
 	l.latest = g.now.Add(max(f.o.MaxLease, l.length) + f.o.LeaseGrace)
 	f.leases[l.id] = l
+	f.promise(l)
 	heap.Push(&f.expiry, l)
 	f.dueAt(l.expires)
 	limit, _ := j.pol.Host(j.pol.Inside(h.addrs))

@@ -116,6 +116,7 @@ func (f *Frontier) loadControl() error {
 			}
 			j.cnt = c
 		}
+		f.loadDeferred(j)
 		j.ran = j.cnt.ran
 		f.dueBase = max(f.dueBase, j.cnt.due)
 		j.runFor(now, j.state == jobRunning && !f.readOnly)
@@ -278,6 +279,7 @@ func (f *Frontier) revive(j *job, id uint64, rec *leaseRecord, now time.Time) *l
 	}
 	l.issued = now
 	f.holdAgain(l, now)
+	f.promise(l)
 	// The downloader counts the deadline from its receipt; what the wall clock
 	// did meanwhile is not known, so that the whole length is waited for.
 	l.expires = now.Add(max(f.o.AdoptWait, l.length+f.o.LeaseGrace))

@@ -31,6 +31,9 @@ type queue struct {
 	parkedUntil time.Time           // zero: not known
 	tickets     map[*limiter]uint64 // its turns under clocks
 
+	level   uint8    // its precedence
+	tallies []*tally // of the host and its domain, where the job has budgets
+
 	ending *ending // its URLs are ended instead of fetched
 }
 

@@ -152,6 +152,8 @@ type entry struct {
 	depth     uint32
 	redirects uint32
 	attempts  uint32 // tries that count
+	priority  uint32 // as the candidate had it
+	failures  uint64 // tries by failure class, a byte each
 	crashes   uint32 // times it was out when its process died
 	lastLease uint64 // the lease that an outcome has ended last
 	lastMod   int64  // lastmod of a sitemap, Unix seconds; 0: none
@@ -172,6 +174,8 @@ func (e *entry) write(w *writer) {
 	w.uint(uint64(e.depth))
 	w.uint(uint64(e.redirects))
 	w.uint(uint64(e.attempts))
+	w.uint(uint64(e.priority))
+	w.uint(e.failures)
 	w.uint(uint64(e.crashes))
 	flags := byte(0)
 	if e.seed {
@@ -197,7 +201,8 @@ func (e *entry) write(w *writer) {
 
 func (e *entry) read(r *reader) {
 	e.url = r.str()
-	e.depth, e.redirects, e.attempts, e.crashes = r.u32(), r.u32(), r.u32(), r.u32()
+	e.depth, e.redirects, e.attempts = r.u32(), r.u32(), r.u32()
+	e.priority, e.failures, e.crashes = r.u32(), r.uint(), r.u32()
 	flags := byte(0)
 	if len(r.b) == 0 {
 		r.fail()

@@ -108,6 +108,10 @@ func (f *Frontier) tick() time.Duration {
 	f.expire(now)
 	f.endJobs(now)
 	f.requeueSome(now)
+	f.bringBack(now)
+	for _, j := range f.order {
+		j.sweepTallies()
+	}
 	f.retireIdle(now)
 	f.activate(now)
 	f.wake(now)
@@ -197,8 +201,7 @@ func (f *Frontier) requeueSome(now time.Time) {
 		for _, rec := range recs {
 			e := rec.entry
 			e.attempts, e.crashes = 0, 0
-			j.cnt.seq++
-			e.pos = position{class: classNormal, prio: e.pos.prio, seq: j.cnt.seq}
+			e.pos = j.position(e.depth, e.priority)
 			j.cnt.done--
 			j.cnt.queued++
 			a.enqueue(j, rec.host, e)

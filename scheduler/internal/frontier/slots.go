@@ -94,6 +94,9 @@ func (f *Frontier) activateJob(j *job, now time.Time) {
 			return true
 		}
 		due, host := int64(binary.BigEndian.Uint64(k[5:13])), string(k[13:])
+		if due >= retiredDue {
+			return false
+		}
 		if due > f.dueNow(now)+int64(dueSlack) {
 			j.nextDue = due
 			complete = false

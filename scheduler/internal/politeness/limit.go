@@ -129,6 +129,16 @@ func failuresOf(p *jobv1.Politeness, r *Rules) map[jobv1.FailureClass]Failure {
 // Failure returns the rule of a class.
 func (r *Rules) Failure(c jobv1.FailureClass) Failure { return r.failures[c] }
 
+// MostTries is the greatest number of tries that any class allows: failures of
+// several classes together are tried no more often.
+func (r *Rules) MostTries() uint32 {
+	n := uint32(1)
+	for _, f := range r.failures {
+		n = max(n, f.Tries)
+	}
+	return n
+}
+
 // ClassOf is the failure class of a fetch that failed.
 func ClassOf(c crawlv1.OutcomeClass) jobv1.FailureClass {
 	switch c {
@@ -140,7 +150,7 @@ func ClassOf(c crawlv1.OutcomeClass) jobv1.FailureClass {
 		return jobv1.FailureClass_FAILURE_CLASS_TLS
 	case crawlv1.OutcomeClass_OUTCOME_CLASS_TIMEOUT:
 		return jobv1.FailureClass_FAILURE_CLASS_TIMEOUT
-	case crawlv1.OutcomeClass_OUTCOME_CLASS_HTTP:
+	case crawlv1.OutcomeClass_OUTCOME_CLASS_HTTP, crawlv1.OutcomeClass_OUTCOME_CLASS_PROTOCOL:
 		return jobv1.FailureClass_FAILURE_CLASS_HTTP
 	}
 	return jobv1.FailureClass_FAILURE_CLASS_CONTENT

@@ -278,9 +278,9 @@ const (
 	FailureClass_FAILURE_CLASS_TLS FailureClass = 3
 	// A time limit passed.
 	FailureClass_FAILURE_CLASS_TIMEOUT FailureClass = 4
-	// Status 429 or 5xx.
+	// Status 429 or 5xx, or bytes that are no HTTP.
 	FailureClass_FAILURE_CLASS_HTTP FailureClass = 5
-	// No HTTP, or a response that was refused for its content.
+	// A response that was refused for its content.
 	FailureClass_FAILURE_CLASS_CONTENT FailureClass = 6
 )
 
