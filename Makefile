@@ -5,7 +5,7 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 GO      ?= go
-TOOLS   := $(CURDIR)/.tools
+TOOLS   := .tools
 TOOLBIN := $(TOOLS)/bin
 MODULES := proto internal downloader extractor dnser scheduler gateway deploy
 SERVICES := downloader extractor dnser scheduler gateway
@@ -112,15 +112,12 @@ jaeger: $(TOOLBIN)/jaeger ## Build Jaeger from its Go module (about 10 minutes t
 
 .PHONY: test-jaeger
 test-jaeger: build jaeger ## Find one lease's trace through a real Jaeger's query API
-	LYCOSA_JAEGER=$(TOOLBIN)/jaeger $(GO) test -count=1 -timeout 10m -run 'Jaeger' ./deploy/e2e/...
+	LYCOSA_JAEGER="$(CURDIR)/$(TOOLBIN)/jaeger" $(GO) test -count=1 -timeout 10m -run 'Jaeger' ./deploy/e2e/...
 
 # ---- tools -----------------------------------------------------------------
 
 .PHONY: grpcurl
 grpcurl: $(TOOLBIN)/grpcurl ## Build grpcurl, for asking the services by hand (about 3 minutes the first time)
-
-# A tool by its short name, as in make .tools/bin/buf.
-.tools/bin/%: $(TOOLBIN)/% ;
 
 .PHONY: tools
 tools: $(TOOLBIN)/buf $(TOOLBIN)/golangci-lint $(TOOLBIN)/grpcurl $(TOOLBIN)/protoc-gen-go $(TOOLBIN)/protoc-gen-go-grpc ## Build all tools
@@ -128,7 +125,7 @@ tools: $(TOOLBIN)/buf $(TOOLBIN)/golangci-lint $(TOOLBIN)/grpcurl $(TOOLBIN)/pro
 define gotool
 $(TOOLBIN)/$(1): $(MAKEFILE_LIST)
 	@mkdir -p $(TOOLBIN)
-	cd $(TOOLS) && GOWORK=off GOFLAGS=-mod=mod GOBIN=$(TOOLBIN) $(GO) install $(2)
+	cd $(TOOLS) && GOWORK=off GOFLAGS=-mod=mod GOBIN="$(CURDIR)/$(TOOLBIN)" $(GO) install $(2)
 	@touch $$@
 endef
 $(eval $(call gotool,protoc-gen-go,google.golang.org/protobuf/cmd/protoc-gen-go@$(PROTOC_GEN_GO_VERSION)))
@@ -141,7 +138,7 @@ $(TOOLBIN)/buf: $(MAKEFILE_LIST)
 	@mkdir -p $(TOOLBIN) $(TOOLS)/npm
 	@if command -v npm >/dev/null && npm install --prefix $(TOOLS)/npm --no-audit --no-fund --no-save --silent @bufbuild/buf@$(BUF_VERSION) && \
 	   cp "$$(find $(TOOLS)/npm/node_modules/@bufbuild -path '*buf-*/bin/buf' | head -1)" $@; then :; else \
-	   cd $(TOOLS) && GOWORK=off GOFLAGS=-mod=mod GOBIN=$(TOOLBIN) $(GO) install github.com/bufbuild/buf/cmd/buf@v$(BUF_VERSION); fi
+	   cd $(TOOLS) && GOWORK=off GOFLAGS=-mod=mod GOBIN="$(CURDIR)/$(TOOLBIN)" $(GO) install github.com/bufbuild/buf/cmd/buf@v$(BUF_VERSION); fi
 	@touch $@
 
 # Jaeger's go.mod has replace lines, so it is built as a tool of an empty module.
@@ -149,7 +146,7 @@ $(TOOLBIN)/jaeger: | $(TOOLS)
 	@mkdir -p $(TOOLS)/jaeger $(TOOLBIN)
 	cd $(TOOLS)/jaeger && { test -f go.mod || GOWORK=off $(GO) mod init jaeger.tool; } && \
 	  GOWORK=off $(GO) get -tool github.com/jaegertracing/jaeger/cmd/jaeger@$(JAEGER_VERSION) && \
-	  GOWORK=off CGO_ENABLED=0 $(GO) build -o $@ github.com/jaegertracing/jaeger/cmd/jaeger
+	  GOWORK=off CGO_ENABLED=0 $(GO) build -o "$(CURDIR)/$@" github.com/jaegertracing/jaeger/cmd/jaeger
 
 $(TOOLS):
 	@mkdir -p $@

@@ -9,10 +9,24 @@ run=${LYCOSA_RUN:-$root/run}          # logs, pid files and data of what make up
 jaeger=${LYCOSA_JAEGER:-$root/.tools/bin/jaeger}
 
 # alive NAME: the process that was started under this name still runs. One that
-# has ended and that nobody has waited for does not.
+# has ended and that nobody has waited for does not, and neither does another
+# program that has got the number of a process that is gone.
 alive() {
-	local pid
-	pid=$(cat "$run/$1.pid" 2>/dev/null) && [ -n "$pid" ] && running "$pid"
+	local pid program comm
+	pid=$(cat "$run/$1.pid" 2>/dev/null) && [ -n "$pid" ] && running "$pid" || return 1
+	case $1 in
+	downloader*) program=downloader ;;
+	jaeger) program=$(basename "$jaeger") ;;
+	*) program=$1 ;;
+	esac
+	# Of a name 15 characters are kept; between fork and exec it is another's.
+	for _ in 1 2 3 4 5; do
+		comm=$(cat "/proc/$pid/comm" 2>/dev/null || ps -o comm= -p "$pid" 2>/dev/null) || true
+		[ "${comm##*/}" = "${program:0:15}" ] && return 0
+		running "$pid" || return 1
+		sleep 0.1
+	done
+	return 1
 }
 
 running() { # pid

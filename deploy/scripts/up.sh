@@ -10,7 +10,9 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 downloaders=${DOWNLOADERS:-1}
 case $downloaders in
-'' | *[!0-9]* | 0) echo "up: DOWNLOADERS must be 1 or more, is \"$downloaders\"" >&2; exit 2 ;;
+# The twenty-first would listen where the first has its metrics.
+[1-9] | 1[0-9] | 20) ;;
+*) echo "up: DOWNLOADERS must be 1 to 20, is \"$downloaders\"" >&2; exit 2 ;;
 esac
 mkdir -p "$run"
 
@@ -31,12 +33,32 @@ for ((i = 1; i <= downloaders; i++)); do
 done
 start gateway "$bin/gateway" "${common[@]}"
 
-if ! "$bin/lycosa" instance wait --timeout 60s "downloader=$downloaders" extractor dnser; then
-	echo "up: the services have not found each other; see the logs in $run" >&2
+# ended: tells of what has been started and does not run any more.
+ended() {
+	local name none=1
 	for name in $(names); do
-		alive "$name" || { echo "-- $name has ended; the last of its log:" >&2; tail -n 5 "$run/$name.log" >&2; }
+		if [ "$name" = jaeger ] || alive "$name"; then continue; fi
+		none=0
+		echo "-- $name has ended; the last of its log:" >&2
+		tail -n 5 "$run/$name.log" >&2
 	done
-	exit 1
+	return $none
+}
+
+deadline=$((SECONDS + 60))
+until found=$("$bin/lycosa" instance wait --timeout 2s "downloader=$downloaders" extractor dnser 2>&1); do
+	if ended; then
+		echo "up: not all services run; the others do (make up again starts what is missing, make down stops them). Logs are in $run" >&2
+		exit 1
+	fi
+	if [ "$SECONDS" -ge "$deadline" ]; then
+		echo "$found" >&2
+		echo "up: the services have not found each other; see the logs in $run" >&2
+		exit 1
+	fi
+done
+if [ -f "$run/jaeger.pid" ] && ! alive jaeger; then
+	echo "jaeger has ended, so traces are lost; see $run/jaeger.log"
 fi
 cat <<EOF
 All are up. The admin API is on 127.0.0.1:7070:
