@@ -25,33 +25,6 @@ func unixTimestamp(s int64) *timestamppb.Timestamp { return &timestamppb.Timesta
 // that nobody can make two URLs collide on purpose.
 func (j *job) key(url string) uint64 { return xxh3.HashStringSeed(url, j.secret) }
 
-// knownCache remembers keys that were found known or made so, with the least
-// depth known. It has a fixed size; a key in it is known for certain, of
-// others nothing is said.
-type knownCache struct {
-	keys   []uint64
-	depths []uint32
-}
-
-const knownSlots = 1 << 18
-
-func (c *knownCache) init() {
-	c.keys, c.depths = make([]uint64, knownSlots), make([]uint32, knownSlots)
-}
-
-// tag makes keys of jobs, and of a job's frontiers, differ.
-func tag(j *job, key uint64) uint64 { return key ^ j.epoch }
-
-func (c *knownCache) has(t uint64, depth uint32) bool {
-	i := t % knownSlots
-	return c.keys[i] == t && t != 0 && c.depths[i] <= depth
-}
-
-func (c *knownCache) put(t uint64, depth uint32) {
-	i := t % knownSlots
-	c.keys[i], c.depths[i] = t, depth
-}
-
 // pick is a candidate to be decided.
 type pick struct {
 	job     *job
@@ -297,9 +270,14 @@ func (a *admission) enqueue(j *job, host string, e *entry) {
 // queue was on disk before and the URL needs no place in memory.
 func (a *admission) register(j *job, q *queue, host string) bool {
 	f := a.f
+	name := queueName{j.num, host}
+	if q == nil && f.onDisk.has(name) {
+		return true
+	}
 	key := queueKey(j.num, host)
 	if v, ok := f.get(key); ok {
 		if due, err := decodeQueue(key, v); err == nil {
+			f.onDisk.put(name)
 			if q != nil {
 				q.stored, q.due, q.subs = true, due, onDisk()
 				a.touched[q.host] = struct{}{}
@@ -309,6 +287,7 @@ func (a *admission) register(j *job, q *queue, host string) bool {
 	}
 	due := f.nextDue(a.now)
 	writeQueue(a.b, j.num, host, due)
+	f.onDisk.put(name)
 	for _, h := range a.hosts {
 		if h.GetHost() == hostName(host) && h.GetStatus() != crawlv1.HostStatus_HOST_STATUS_UNSPECIFIED {
 			k := dnsKey(h.GetHost())

@@ -51,6 +51,7 @@ type Frontier struct {
 	active   int // queues in memory
 	idlers   []*queue
 	lastDue  int64
+	onDisk   queueCache
 	served   uint64 // counts leases, for turns
 	members  shard.Members
 	ready    map[string]chan struct{}

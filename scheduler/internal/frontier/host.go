@@ -400,6 +400,7 @@ func (f *Frontier) idle(q *queue) bool {
 
 func (f *Frontier) retire(b *store.Batch, q *queue) {
 	if q.stored {
+		f.onDisk.drop(queueName{q.job.num, q.host.key})
 		b.Delete(queueKey(q.job.num, q.host.key))
 		b.Delete(inactiveKey(q.job.num, q.due, q.host.key))
 	}

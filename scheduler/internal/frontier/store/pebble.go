@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -236,6 +237,16 @@ func (s *Pebble) Close() (err error) {
 
 // Metrics returns Pebble's own figures, for people.
 func (s *Pebble) Metrics() *pebble.Metrics { return s.db.Metrics() }
+
+// Settle writes the buffers out and merges the files, as time does by itself:
+// for measurements of size.
+func (s *Pebble) Settle(ctx context.Context) error {
+	return errors.Join(s.db.Flush(), s.db.Compact(ctx, []byte{0}, []byte{0xff}, true))
+}
+
+// DiskUsage is about the size on disk of the records in [from, to), buffers
+// apart.
+func (s *Pebble) DiskUsage(from, to []byte) (uint64, error) { return s.db.EstimateDiskUsage(from, to) }
 
 func (s *Pebble) failure() error {
 	if p := s.failed.Load(); p != nil {
