@@ -107,20 +107,42 @@ func NewScope(spec *jobv1.Spec, roots []string) (*Scope, error) {
 }
 
 func (s *Scope) addRoot(u weburl.URL) {
-	switch s.kind {
+	key := rootKey(s.kind, u)
+	if s.kind == jobv1.ScopeKind_SCOPE_KIND_PREFIX {
+		s.prefixes = append(s.prefixes, key)
+	} else {
+		s.roots[key] = true
+	}
+}
+
+// rootKey is what a root adds to a scope.
+func rootKey(kind jobv1.ScopeKind, u weburl.URL) string {
+	switch kind {
+	case jobv1.ScopeKind_SCOPE_KIND_ANY:
+		return "any"
 	case jobv1.ScopeKind_SCOPE_KIND_PAGE:
-		s.roots[schemeless(u)] = true
+		return schemeless(u)
 	case jobv1.ScopeKind_SCOPE_KIND_PREFIX:
 		text := schemeless(u)
 		if q := strings.IndexByte(text, '?'); q >= 0 {
 			text = text[:q]
 		}
-		s.prefixes = append(s.prefixes, text[:strings.LastIndexByte(text, '/')+1])
+		return text[:strings.LastIndexByte(text, '/')+1]
 	case jobv1.ScopeKind_SCOPE_KIND_DOMAIN:
-		s.roots[u.RegistrableDomain()] = true
-	default:
-		s.roots[u.HostKey()] = true
+		return u.RegistrableDomain()
 	}
+	return u.HostKey()
+}
+
+// RootKey is what a canonical URL adds to the scope of a spec as a root: roots
+// of one key make the same scope, so that one of them is enough to keep. A URL
+// that does not parse is its own key.
+func RootKey(spec *jobv1.Spec, root string) string {
+	u, err := weburl.ParseCanonical(root)
+	if err != nil {
+		return root
+	}
+	return rootKey(spec.GetScope().GetKind(), u)
 }
 
 // schemeless is a URL without "http:" or "https:": a scope is the same for

@@ -337,11 +337,9 @@ func (f *Frontier) AddScopeRoot(ctx context.Context, jobID, url string) error {
 }
 
 func (f *Frontier) addRoot(b *store.Batch, j *job, url string) {
-	if j.rootSet[url] {
+	if !j.takeRoot(url) {
 		return
 	}
-	j.rootSet[url] = true
-	j.roots = append(j.roots, url)
 	j.version++
 	f.saveJob(b, j)
 	f.publish()

@@ -431,16 +431,14 @@ func (f *Frontier) addSeeds(ctx context.Context, id string, cands []*crawlv1.Can
 	f.admit(b, picks, make([]journalEntry, 1), f.now())
 	roots := len(j.roots)
 	for _, c := range cands {
-		if !j.rootSet[c.GetUrl()] {
-			j.rootSet[c.GetUrl()] = true
-			j.roots = append(j.roots, c.GetUrl())
-		}
+		j.takeRoot(c.GetUrl())
 	}
 	if len(j.roots) > roots {
 		j.version++
 		f.publish()
+		f.saveJob(b, j)
 	}
-	f.saveJob(b, j)
+	f.saveCounters(b, j)
 	f.activate(f.now())
 	p, err := f.apply(b, true)
 	f.mu.Unlock()

@@ -57,7 +57,7 @@
 // One mutex guards memory. Under it batches are applied, which orders them as
 // the changes in memory are ordered; their sync is awaited outside it, so that
 // all who wait share one. No network and no sync happens under the mutex; reads
-// of the store do, a few for a host that gets a slot and one for 32 URLs of a
+// of the store do, a few for a host that gets a slot and one for 16 URLs of a
 // queue. Run owns the goroutines: the decider, the tick (clocks, deadlines, ends
 // of jobs, slots) and the lookups.
 //

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	specs "lycosa.dev/internal/job"
 	jobv1 "lycosa.dev/proto/gen/lycosa/job/v1"
 	schedulerv1 "lycosa.dev/proto/gen/lycosa/scheduler/v1"
 
@@ -52,7 +53,7 @@ type job struct {
 	started time.Time
 	ended   time.Time
 	roots   []string
-	rootSet map[string]bool
+	rootSet map[string]bool // what the roots add to the scope
 
 	// from the spec
 	pol                      politeness.Rules
@@ -256,10 +257,6 @@ func fromUnixNano(n int64) time.Time {
 // init makes what lives in memory only.
 func (j *job) init() {
 	j.queues = map[string]*queue{}
-	j.rootSet = map[string]bool{}
-	for _, r := range j.roots {
-		j.rootSet[r] = true
-	}
 	j.inactiveFrom = numbered(kindInactive, j.num)
 	j.moreInactive = true
 	j.tallies = map[string]*tally{}
@@ -270,6 +267,10 @@ func (j *job) init() {
 // setSpec takes an effective spec.
 func (j *job) setSpec(spec *jobv1.Spec) {
 	j.spec = spec
+	j.rootSet = map[string]bool{}
+	for _, r := range j.roots {
+		j.rootSet[specs.RootKey(spec, r)] = true
+	}
 	j.pol = politeness.New(spec)
 	j.agent = spec.GetIdentity().GetRobotsAgent()
 	if j.agent == "" {
@@ -300,6 +301,18 @@ func (j *job) setSpec(spec *jobv1.Spec) {
 	if l.GetDrainTimeout() != nil {
 		j.drain = l.GetDrainTimeout().AsDuration()
 	}
+}
+
+// takeRoot lets a URL join the scope's roots; false: it would add nothing. Of a
+// hundred thousand seeds on one host a host scope keeps one.
+func (j *job) takeRoot(url string) bool {
+	key := specs.RootKey(j.spec, url)
+	if j.rootSet[key] {
+		return false
+	}
+	j.rootSet[key] = true
+	j.roots = append(j.roots, url)
+	return true
 }
 
 // running is the time the job has run, pauses apart.

@@ -8,7 +8,7 @@ import (
 )
 
 // headsKept is how many URLs of a queue are in memory, for each scheme.
-const headsKept = 32
+const headsKept = 16
 
 // queue holds the URLs of one host in one job. It is in memory while it has a
 // slot; its URLs are always on disk, the first of them in memory as well.
