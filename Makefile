@@ -135,9 +135,9 @@ $(eval $(call gotool,grpcurl,github.com/fullstorydev/grpcurl/cmd/grpcurl@$(GRPCU
 
 # buf is a matter of seconds from npm and of minutes from source.
 $(TOOLBIN)/buf: $(MAKEFILE_LIST)
-	@mkdir -p $(TOOLBIN) $(TOOLS)/npm
-	@if command -v npm >/dev/null && npm install --prefix $(TOOLS)/npm --no-audit --no-fund --no-save --silent @bufbuild/buf@$(BUF_VERSION) && \
-	   cp "$$(find $(TOOLS)/npm/node_modules/@bufbuild -path '*buf-*/bin/buf' | head -1)" $@; then :; else \
+	@mkdir -p $(TOOLBIN) $(TOOLS)/npm-buf
+	@if command -v npm >/dev/null && npm install --prefix $(TOOLS)/npm-buf --no-audit --no-fund --no-save --silent @bufbuild/buf@$(BUF_VERSION) && \
+	   cp "$$(find $(TOOLS)/npm-buf/node_modules/@bufbuild -path '*buf-*/bin/buf' | head -1)" $@; then :; else \
 	   cd $(TOOLS) && GOWORK=off GOFLAGS=-mod=mod GOBIN="$(CURDIR)/$(TOOLBIN)" $(GO) install github.com/bufbuild/buf/cmd/buf@v$(BUF_VERSION); fi
 	@touch $@
 

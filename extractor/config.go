@@ -19,7 +19,6 @@ type Config struct {
 	Dir         string        `yaml:"dir" usage:"folder of the results: warc/, pages/ and logs/ are made in it"`
 	Window      int           `yaml:"window" usage:"pages worked on at a time on one stream"`
 	SpoolBytes  config.Size   `yaml:"spool_bytes" usage:"a larger page waits on disk instead of in memory"`
-	MaxDecoded  config.Size   `yaml:"max_decoded_bytes" usage:"how much of a page is decoded and read for links"`
 	CachedLinks int           `yaml:"cached_links" usage:"links remembered as acknowledged, 8 bytes each"`
 	SpecWait    time.Duration `yaml:"spec_wait" usage:"how long a page waits for the spec of its job to arrive"`
 	ForwardWait time.Duration `yaml:"forward_wait" usage:"how long a stored page waits for the stages behind before it is given back"`
@@ -33,7 +32,6 @@ func Default() Config {
 		Dir:         "crawl",
 		Window:      256,
 		SpoolBytes:  1 << 20,
-		MaxDecoded:  256 << 20,
 		CachedLinks: 1 << 20,
 		SpecWait:    10 * time.Second,
 		ForwardWait: time.Minute,
@@ -47,7 +45,7 @@ func (c Config) Validate() error {
 		name string
 		v    int64
 	}{
-		{"window", int64(c.Window)}, {"spool_bytes", int64(c.SpoolBytes)}, {"max_decoded_bytes", int64(c.MaxDecoded)},
+		{"window", int64(c.Window)}, {"spool_bytes", int64(c.SpoolBytes)},
 		{"cached_links", int64(c.CachedLinks)}, {"spec_wait", int64(c.SpecWait)}, {"forward_wait", int64(c.ForwardWait)},
 	} {
 		if p.v <= 0 {

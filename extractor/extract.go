@@ -140,7 +140,7 @@ func (e *Extractor) page(ctx context.Context, head *extractorv1.PageHead, result
 			e.log.Error("closing a job's stores failed", "job", lease.GetJobId(), "err", err)
 		}
 	}()
-	p, err := page.New(lease, result, head.GetRequest(), head.GetResponseHead(), int64(e.cfg.MaxDecoded))
+	p, err := page.New(lease, result, head.GetRequest(), head.GetResponseHead(), c.limits)
 	if err != nil {
 		return never(err.Error())
 	}

@@ -15,6 +15,7 @@ import (
 	"lycosa.dev/extractor/internal/pipeline"
 	"lycosa.dev/extractor/internal/seen"
 	"lycosa.dev/extractor/internal/store"
+	"lycosa.dev/internal/httpwire"
 	"lycosa.dev/internal/job"
 	"lycosa.dev/internal/membership"
 	"lycosa.dev/internal/telemetry"
@@ -29,6 +30,7 @@ type compiled struct {
 	pipeline   *pipeline.Pipeline
 	generation uint64 // of the cache of acknowledged links
 	stores     *jobStores
+	limits     httpwire.Limits // of decoded bodies
 }
 
 // jobStores are the open stores of one job, shared by its versions.
@@ -106,6 +108,9 @@ func (j *jobs) compile(spec *schedulerv1.JobSpec) (*compiled, error) {
 	}
 	return &compiled{
 		spec: spec, scope: scope, pipeline: pipe, stores: stores,
+		limits: httpwire.Limits{
+			MaxBytes: spec.GetSpec().GetFetch().GetMaxDecodedBytes(), MaxRatio: int64(spec.GetSpec().GetFetch().GetMaxDecodedRatio()),
+		},
 		generation: seen.Generation(spec.GetJobId(), spec.GetFrontierEpoch(), spec.GetSpecVersion()),
 	}, nil
 }

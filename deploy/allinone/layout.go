@@ -32,6 +32,9 @@ func (l Layout) Job() string { return filepath.Join(string(l), "job.yaml") }
 // DNSCache keeps the dnser's cache across restarts.
 func (l Layout) DNSCache() string { return filepath.Join(string(l), "dns.cache") }
 
+// Cookies is the folder of the jobs' cookies, a cookies.txt each.
+func (l Layout) Cookies() string { return filepath.Join(string(l), "cookies") }
+
 // Socket is where a living process serves AdminService.
 func (l Layout) Socket() string { return filepath.Join(string(l), "lycosa.sock") }
 

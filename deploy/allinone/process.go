@@ -146,6 +146,7 @@ func (p *Process) wire() error {
 	}
 	lc := downloader.Default()
 	lc.Listen, lc.Scheduler, lc.Capacity = inproc("downloader"), inproc("scheduler"), p.cfg.Capacity
+	lc.CookiesDir = p.layout.Cookies()
 	ls, err := downloader.New(lc, deps("downloader"))
 	if err := add("downloader", ls, err); err != nil {
 		return err

@@ -18,6 +18,7 @@ want() { # command package
 	command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ] || packages+=("$2")
 }
 want nginx nginx-light
+want apache2 apache2-bin
 want unbound unbound
 want nsd nsd
 want node nodejs
@@ -29,9 +30,13 @@ update() { [ -n "$updated" ] || "${sudo[@]}" apt-get update -qq >/dev/null; upda
 if command -v apt-get >/dev/null; then
 	if [ ${#packages[@]} -gt 0 ]; then
 		say "installing ${packages[*]}"
-		# The services are for the tests alone: their packages must not start them.
-		if ! { update && printf '#!/bin/sh\nexit 101\n' >"$tools/policy-rc.d" && chmod +x "$tools/policy-rc.d" &&
-			"${sudo[@]}" env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -qq --no-install-recommends "${packages[@]}" >"$tools/apt.log" 2>&1; }; then
+		# The servers are for the tests, which start and stop them: their packages
+		# must not.
+		if [ ! -e /usr/sbin/policy-rc.d ] && printf '#!/bin/sh\nexit 101\n' | "${sudo[@]}" tee /usr/sbin/policy-rc.d >/dev/null; then
+			"${sudo[@]}" chmod +x /usr/sbin/policy-rc.d
+			trap '"${sudo[@]}" rm -f /usr/sbin/policy-rc.d' EXIT
+		fi
+		if ! { update && "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}" >"$tools/apt.log" 2>&1; }; then
 			say "could not install ${packages[*]} (see $tools/apt.log): tests that need them are skipped"
 		fi
 	fi

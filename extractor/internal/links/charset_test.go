@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"lycosa.dev/extractor/internal/page"
+	"lycosa.dev/internal/httpwire"
 	crawlv1 "lycosa.dev/proto/gen/lycosa/crawl/v1"
 	jobv1 "lycosa.dev/proto/gen/lycosa/job/v1"
 )
@@ -25,7 +26,7 @@ func TestLinksOfEveryEncoding(t *testing.T) {
 	} {
 		for _, memory := range []int64{1 << 20, 1} {
 			p, err := page.New(&crawlv1.Lease{Url: "http://a.example/"}, &crawlv1.FetchResult{Class: crawlv1.OutcomeClass_OUTCOME_CLASS_HTTP, Status: 200}, nil,
-				[]byte("HTTP/1.1 200 OK\r\nContent-Type: "+c.contentType+"\r\n\r\n"), 1<<30)
+				[]byte("HTTP/1.1 200 OK\r\nContent-Type: "+c.contentType+"\r\n\r\n"), httpwire.Limits{MaxBytes: 1 << 30})
 			if err != nil {
 				t.Fatal(err)
 			}

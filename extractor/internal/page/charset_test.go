@@ -5,13 +5,14 @@ import (
 	"strings"
 	"testing"
 
+	"lycosa.dev/internal/httpwire"
 	crawlv1 "lycosa.dev/proto/gen/lycosa/crawl/v1"
 )
 
 func htmlPage(t *testing.T, contentType, body string, memory int64) *Page {
 	t.Helper()
 	p, err := New(&crawlv1.Lease{Url: "http://a.example/"}, &crawlv1.FetchResult{Class: crawlv1.OutcomeClass_OUTCOME_CLASS_HTTP, Status: 200}, nil,
-		[]byte("HTTP/1.1 200 OK\r\nContent-Type: "+contentType+"\r\n\r\n"), 1<<30)
+		[]byte("HTTP/1.1 200 OK\r\nContent-Type: "+contentType+"\r\n\r\n"), httpwire.Limits{MaxBytes: 1 << 30})
 	if err != nil {
 		t.Fatal(err)
 	}

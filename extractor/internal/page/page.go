@@ -76,15 +76,15 @@ type Link struct {
 	Sitemap bool
 }
 
-// New makes a page of what arrived. maxDecoded bounds the decoded body, bytes.
-func New(lease *crawlv1.Lease, result *crawlv1.FetchResult, request, head []byte, maxDecoded int64) (*Page, error) {
+// New makes a page of what arrived. limits bound the decoded body.
+func New(lease *crawlv1.Lease, result *crawlv1.FetchResult, request, head []byte, limits httpwire.Limits) (*Page, error) {
 	u, err := weburl.ParseCanonical(lease.GetUrl())
 	if err != nil {
 		return nil, fmt.Errorf("lease %x: url %q: %w", lease.GetId(), lease.GetUrl(), err)
 	}
 	p := &Page{
 		Lease: lease, Result: result, URL: u, Request: request, ResponseHead: head,
-		limits: httpwire.Limits{MaxBytes: maxDecoded},
+		limits: limits,
 	}
 	if len(head) > 0 {
 		// The downloader has judged the head; what it tolerated is in its

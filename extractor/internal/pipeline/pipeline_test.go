@@ -8,6 +8,7 @@ import (
 
 	"lycosa.dev/extractor/internal/page"
 	"lycosa.dev/extractor/internal/pipeline"
+	"lycosa.dev/internal/httpwire"
 	crawlv1 "lycosa.dev/proto/gen/lycosa/crawl/v1"
 	jobv1 "lycosa.dev/proto/gen/lycosa/job/v1"
 )
@@ -15,7 +16,7 @@ import (
 func testPage(t *testing.T) *page.Page {
 	t.Helper()
 	p, err := page.New(&crawlv1.Lease{Id: 1, Url: "http://a.test/x.html?q", Depth: 2}, &crawlv1.FetchResult{
-		Class: crawlv1.OutcomeClass_OUTCOME_CLASS_HTTP, Status: 404}, nil, []byte("HTTP/1.1 404 No\r\nContent-Type: Text/HTML;charset=x\r\n\r\n"), 1<<20)
+		Class: crawlv1.OutcomeClass_OUTCOME_CLASS_HTTP, Status: 404}, nil, []byte("HTTP/1.1 404 No\r\nContent-Type: Text/HTML;charset=x\r\n\r\n"), httpwire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/netip"
+	"strings"
 	"sync"
 
 	"lycosa.dev/extractor/internal/page"
@@ -41,7 +42,12 @@ func OpenWARC(dir, jobID string, spec *jobv1.Spec, version string, log *slog.Log
 		return nil, classify(err)
 	}
 	for _, r := range recovered {
-		log.Warn("a WARC file of an earlier process was closed", "file", r)
+		level := slog.LevelInfo
+		if len(r.Damage) > 0 {
+			level = slog.LevelWarn
+		}
+		log.Log(context.Background(), level, "a WARC file that an earlier process left open was closed",
+			"file", r.File, "records", r.Records, "torn_bytes_cut", r.Cut, "removed_empty", r.Removed, "damaged_records", len(r.Damage))
 	}
 	return &WARC{w}, nil
 }
@@ -63,7 +69,7 @@ func (s *WARC) Put(ctx context.Context, p *page.Page) (*crawlv1.StoredRecord, er
 	res := &recs[0]
 	*res = warc.Record{
 		Type: warc.Response, Date: date, TargetURI: p.Lease.GetUrl(), IP: ip,
-		Truncated: warc.Truncation(p.Result.GetTruncated()), Head: p.ResponseHead,
+		Truncated: warc.Truncation(p.Result.GetTruncated()), Head: p.ResponseHead, Fields: protocols(p.Result),
 	}
 	if f := p.Body.File(); f != nil {
 		res.BodyAt, res.BodySize = f, p.Body.Size()
@@ -88,6 +94,23 @@ func (s *WARC) Put(ctx context.Context, p *page.Page) (*crawlv1.StoredRecord, er
 		p.PayloadDigest = res.PayloadDigest.String()
 	}
 	return &crawlv1.StoredRecord{Store: "warc", File: res.Location.File, Offset: res.Location.Offset, Length: res.Location.Length}, nil
+}
+
+// protocols says how the exchange was made: HTTP/2 stands in the record in the
+// form of HTTP/1.1, which readers accept (iipc/warc-specifications 42).
+func protocols(r *crawlv1.FetchResult) []warc.Field {
+	var out []warc.Field
+	if p := r.GetProtocol(); p != "" {
+		out = append(out, warc.Field{Name: "WARC-Protocol", Value: p})
+	}
+	// "TLS1.3 TLS_AES_128_GCM_SHA256", and what was wrong behind "; ".
+	facts, _, _ := strings.Cut(r.GetTls(), ";")
+	if version, suite, ok := strings.Cut(facts, " "); ok {
+		out = append(out,
+			warc.Field{Name: "WARC-Protocol", Value: "tls/" + strings.TrimPrefix(version, "TLS")},
+			warc.Field{Name: "WARC-Cipher-Suite", Value: suite})
+	}
+	return out
 }
 
 // Close implements Store: the file being written gets its final name.

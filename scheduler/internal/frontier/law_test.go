@@ -44,7 +44,6 @@ type clockLaw struct {
 	days    map[int64]uint64
 	bytes   int64
 	first   time.Time
-	largest int64
 }
 
 // simWeb is the web of a simulation, the law over every fetch of it.
