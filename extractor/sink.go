@@ -74,6 +74,9 @@ func (e *Extractor) candidates(c *compiled, p *page.Page, o *crawlv1.Outcome) ([
 	nofollow := p.NofollowBy != "" && !spec.GetPoliteness().GetFollowNofollow()
 	robotsPage := lease.GetPurpose() == crawlv1.Purpose_PURPOSE_ROBOTS
 	parentIn := c.scope.InKind(p.URL)
+	// With a limit of depth the frontier keeps the links of pages that may come
+	// nearer to the seeds: it is told all of them.
+	whole := spec.GetLimits() != nil && spec.Limits.MaxDepth != nil && lease.GetDepth() > 0
 	cands := make([]*crawlv1.Candidate, 0, 8)
 	keys := make([]uint64, 0, 8)
 	for i := range p.Links {
@@ -106,7 +109,7 @@ func (e *Extractor) candidates(c *compiled, p *page.Page, o *crawlv1.Outcome) ([
 		}
 		cand.Url = l.URL.String()
 		key := e.seen.Key(c.generation, cand.Url)
-		if !seedRedirect && e.seen.Knows(key, depth) {
+		if !seedRedirect && !whole && e.seen.Knows(key, depth) {
 			o.LinksKnown++
 			continue
 		}

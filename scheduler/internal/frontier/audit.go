@@ -146,6 +146,14 @@ func (a *auditor) scan() error {
 			if _, err := decodeTally(k, v); err != nil {
 				a.add("record", "", "tally %q: %v", k[1:], err)
 			}
+		case kindEdges:
+			if _, err := decodeEdges(k, v); err != nil {
+				a.add("record", "", "links of %x: %v", k[1:], err)
+			}
+		case kindLower:
+			if _, err := open(k, v); err != nil {
+				a.add("record", "", "page %x to come nearer: %v", k[1:], err)
+			}
 		case kindDeferred:
 			if _, err := decodeDeferred(k, v); err != nil {
 				a.add("record", "", "deferred hosts: %v", err)

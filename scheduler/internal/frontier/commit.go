@@ -72,7 +72,16 @@ func (f *Frontier) commit(req *schedulerv1.CommitRequest, kept []byte) (store.Pe
 	b := f.newBatch()
 	cands := req.GetCandidates()
 	if req.GetPart() == 0 {
-		if c := f.outcome(b, j, out, kept, now); c != nil {
+		told, known := uint32(0), false
+		if l := f.leases[out.GetLeaseId()]; l != nil {
+			told, known = l.told, true
+		}
+		c, page := f.outcome(b, j, out, kept, now)
+		if !known && page != nil {
+			told = page.depth
+		}
+		cands = f.keepEdges(b, j, page, told, cands)
+		if c != nil {
 			cands = append([]*crawlv1.Candidate{c}, cands...)
 		}
 	}
@@ -91,8 +100,8 @@ func (f *Frontier) commit(req *schedulerv1.CommitRequest, kept []byte) (store.Pe
 }
 
 // outcome takes part 0 of a commit. It returns the candidate that a seed's
-// redirect adds, if any.
-func (f *Frontier) outcome(b *store.Batch, j *job, out *crawlv1.Outcome, kept []byte, now time.Time) *crawlv1.Candidate {
+// redirect adds, if any, and the page.
+func (f *Frontier) outcome(b *store.Batch, j *job, out *crawlv1.Outcome, kept []byte, now time.Time) (*crawlv1.Candidate, *entry) {
 	l := f.leases[out.GetLeaseId()]
 	if l == nil || l.job != j {
 		return f.lateOutcome(b, j, out, kept, now)
@@ -111,7 +120,7 @@ func (f *Frontier) outcome(b *store.Batch, j *job, out *crawlv1.Outcome, kept []
 		f.saveHost(b, h, now)
 		f.retireEmpty(b, l.queue)
 		f.place(h, now)
-		return nil
+		return nil, nil
 	}
 	e := l.page
 	e.lastLease, e.outcome = l.id, kept
@@ -119,7 +128,7 @@ func (f *Frontier) outcome(b *store.Batch, j *job, out *crawlv1.Outcome, kept []
 	f.saveHost(b, h, now)
 	f.retireEmpty(b, l.queue)
 	f.place(h, now)
-	return f.seedRedirect(b, j, e, out)
+	return f.seedRedirect(b, j, e, out), e
 }
 
 // account adds an outcome to the job's figures.
@@ -296,30 +305,30 @@ func (f *Frontier) writeQueued(b *store.Batch, j *job, host string, e *entry) {
 
 // lateOutcome takes an outcome whose lease has ended. It counts if its URL is
 // queued and not leased again, and no outcome of the same lease has counted.
-func (f *Frontier) lateOutcome(b *store.Batch, j *job, out *crawlv1.Outcome, kept []byte, now time.Time) *crawlv1.Candidate {
+func (f *Frontier) lateOutcome(b *store.Batch, j *job, out *crawlv1.Outcome, kept []byte, now time.Time) (*crawlv1.Candidate, *entry) {
 	if out.GetPurpose() != crawlv1.Purpose_PURPOSE_PAGE {
-		return nil
+		return nil, nil
 	}
 	key := urlKey(j.num, j.key(out.GetUrl()))
 	v, ok := f.get(key)
 	if !ok {
-		return nil
+		return nil, nil
 	}
 	rec, err := decodeURL(key, v)
 	if err != nil || rec.state != stateQueued {
-		return nil
+		return nil, nil
 	}
 	qk := queuedKey(j.num, rec.host, rec.scheme, rec.pos, j.key(out.GetUrl()))
 	v, ok = f.get(qk)
 	if !ok {
-		return nil
+		return nil, nil
 	}
 	e, err := decodeQueued(qk, v)
 	if err != nil || e.lastLease == out.GetLeaseId() || e.url != out.GetUrl() {
-		return nil
+		return nil, nil
 	}
 	if !e.reserved && !j.pagesLeft() {
-		return nil // its unit has gone to another page: the limit is exact
+		return nil, nil // its unit has gone to another page: the limit is exact
 	}
 	q := j.queues[rec.host]
 	if q != nil {
@@ -343,7 +352,7 @@ func (f *Frontier) lateOutcome(b *store.Batch, j *job, out *crawlv1.Outcome, kep
 		f.retireEmpty(b, q)
 	}
 	f.place(h, now)
-	return f.seedRedirect(b, j, e, out)
+	return f.seedRedirect(b, j, e, out), e
 }
 
 // seedRedirect lets where a seed's redirect leads join the scope.

@@ -220,7 +220,7 @@ func (f *Frontier) settle(b *store.Batch, j *job, now time.Time) {
 		f.enter(b, j, jobFinished, j.stopReason, now)
 	case jobRunning:
 		switch {
-		case j.requeue != nil:
+		case j.requeue != nil || j.lowering:
 		case j.maxPages > 0 && j.cnt.pages-j.base.pages >= j.maxPages:
 			f.enter(b, j, jobFinished, reasonMaxPages, now)
 		case j.maxBytes > 0 && j.bytesLeft() <= 0:
@@ -265,7 +265,7 @@ func (f *Frontier) deleteJob(id string) (store.Pending, error) {
 	}
 	b := f.newBatch()
 	b.Delete(jobKey(id))
-	for _, kind := range []byte{kindTally, kindDeferred, kindURL, kindQueued, kindQueue, kindInactive, kindRecent} {
+	for _, kind := range []byte{kindEdges, kindLower, kindTally, kindDeferred, kindURL, kindQueued, kindQueue, kindInactive, kindRecent} {
 		prefix := numbered(kind, j.num)
 		b.DeleteRange(prefix, after(prefix))
 	}

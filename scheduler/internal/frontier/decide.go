@@ -19,6 +19,9 @@ import (
 // decideBatch is about the number of candidates decided at a time.
 const decideBatch = 4096
 
+// lowerBatch is the number of pages whose links are lowered at a time.
+const lowerBatch = 256
+
 func unixTimestamp(s int64) *timestamppb.Timestamp { return &timestamppb.Timestamp{Seconds: s} }
 
 // key is the fingerprint of a canonical URL, keyed with the job's secret so
@@ -55,7 +58,7 @@ func (f *Frontier) decide(max int) (int, error) {
 	picks := f.pick(entries)
 	f.mu.Unlock()
 	if len(entries) == 0 {
-		return 0, nil
+		return f.lowerSome(lowerBatch)
 	}
 	start := time.Now()
 	if err := f.sift(picks); err != nil {
@@ -190,7 +193,7 @@ func (f *Frontier) admit(b *store.Batch, picks []pick, entries []journalEntry, n
 			f.met.fresh.Inc()
 		} else {
 			p.job.cnt.duplicates++
-			a.shorten(p)
+			a.nearer(p.job, p.key, p.depth, p.cand)
 		}
 	}
 	for h := range a.touched {
@@ -309,55 +312,6 @@ func (a *admission) register(j *job, q *queue, host string) bool {
 		f.inactiveAdded(j, host, due)
 	}
 	return false
-}
-
-// shorten takes a shorter way to a known URL: a queued one's depth becomes
-// less, and one that max_depth had cut is queued after all.
-func (a *admission) shorten(p pick) {
-	f, j := a.f, p.job
-	key := urlKey(j.num, p.key)
-	v, ok := f.get(key)
-	if !ok {
-		return
-	}
-	rec, err := decodeURL(key, v)
-	if err != nil || p.depth >= rec.depth {
-		return
-	}
-	take := func(e *entry) {
-		e.depth, e.hop, e.referrer, e.rule = p.depth, p.cand.GetHopPath(), p.cand.GetReferrer(), p.cand.GetRule()
-	}
-	switch rec.state {
-	case stateQueued:
-		qk := queuedKey(j.num, rec.host, rec.scheme, rec.pos, p.key)
-		v, ok := f.get(qk)
-		if !ok {
-			return
-		}
-		e, err := decodeQueued(qk, v)
-		if err != nil {
-			return
-		}
-		if q := j.queues[rec.host]; q != nil {
-			for _, h := range q.subs[rec.scheme].heads {
-				if h.pos == e.pos {
-					e = h
-				}
-			}
-		}
-		take(e)
-		f.writeQueued(a.b, j, rec.host, e)
-	case stateExcluded:
-		if !isMaxDepth(rec.reason) || j.maxDepth >= 0 && int64(p.depth) > j.maxDepth {
-			return
-		}
-		take(rec.entry)
-		j.cnt.excluded--
-		j.cnt.queued++
-		rec.entry.priority = p.cand.GetPriority()
-		rec.entry.pos = j.position(p.depth, rec.entry.priority)
-		a.enqueue(j, rec.host, rec.entry)
-	}
 }
 
 func isMaxDepth(reason string) bool { return len(reason) > 10 && reason[:10] == "max-depth " }

@@ -86,6 +86,7 @@ type job struct {
 	tallies      map[string]*tally // of hosts and domains, by key
 	looseTallies []*tally          // some that no queue uses any more
 	deferred     []deferredHost    // hosts of which URLs have failed
+	lowering     bool              // there may be pages whose links are to come nearer
 	anyRetired   bool              // there may be retired queues
 	unretire     []byte            // where the search for those that come back stands; nil: none
 
@@ -262,6 +263,7 @@ func (j *job) init() {
 	j.tallies = map[string]*tally{}
 	j.anyRetired = true
 	j.lookAtRetired()
+	j.lowering = true
 }
 
 // setSpec takes an effective spec.

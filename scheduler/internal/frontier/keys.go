@@ -24,6 +24,8 @@ import (
 //	p <sequence u64>                               a journalled commit's candidates
 //	t <job u32> h|d <host key or domain>            what a job has had of a host or domain
 //	f <job u32>                                    the hosts that a job has deferred
+//	e <job u32> <url key u64>                      the keys of a page's links, in a job with max_depth
+//	y <job u32> <url key u64>                      a page whose links are to come nearer
 //	g <name>                                       a clock that hosts share
 //	x <key>                                        a bad record, set aside
 const (
@@ -43,6 +45,8 @@ const (
 	kindRuns     = 's'
 	kindRecent   = 'n'
 	kindTally    = 't'
+	kindEdges    = 'e'
+	kindLower    = 'y'
 	kindDeferred = 'f'
 	kindBad      = 'x'
 )

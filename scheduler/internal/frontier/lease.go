@@ -36,7 +36,8 @@ type lease struct {
 	holds     []hold // its places under clocks
 	tallies   []*tally
 	issued    time.Time
-	fetched   bool // the host's clock runs already
+	told      uint32 // the depth that the downloader knows
+	fetched   bool   // the host's clock runs already
 	solo      bool
 	index     int
 }
@@ -375,7 +376,7 @@ func (g *grant) page(q *queue, e *entry) *lease {
 		return nil
 	}
 	q.subs[e.scheme()].pop()
-	l := &lease{url: e.url, page: e, solo: solo, allowance: allowance, addrs: addrs, holds: holds}
+	l := &lease{url: e.url, page: e, told: e.depth, solo: solo, allowance: allowance, addrs: addrs, holds: holds}
 	g.b.Delete(queuedKey(j.num, q.host.key, e.scheme(), e.pos, e.key))
 	j.cnt.queued--
 	j.cnt.leased++
@@ -489,7 +490,7 @@ func (j *job) allowance() (int64, bool) {
 
 func (f *Frontier) saveLease(b *store.Batch, l *lease, now time.Time) {
 	r := leaseRecord{job: l.job.num, host: l.queue.host.key, url: l.url, member: l.member,
-		issued: now.UnixNano(), length: l.length, allowance: l.allowance, addrs: l.addrs, solo: l.solo, page: l.page}
+		issued: now.UnixNano(), length: l.length, allowance: l.allowance, addrs: l.addrs, solo: l.solo, page: l.page, told: l.told}
 	if l.task != nil {
 		r.origin, r.scheme, r.visited = l.task.origin.host.key, l.task.origin.scheme, l.task.visited
 	}

@@ -264,7 +264,7 @@ func (f *Frontier) revive(j *job, id uint64, rec *leaseRecord, now time.Time) *l
 		f.loadRobots(o)
 	}
 	l := &lease{id: id, job: j, queue: q, url: rec.url, page: rec.page, member: rec.member, length: rec.length,
-		addrs: rec.addrs, allowance: rec.allowance, solo: rec.solo}
+		addrs: rec.addrs, allowance: rec.allowance, solo: rec.solo, told: rec.told}
 	if rec.page == nil {
 		o := f.load(rec.origin, now).origins[rec.scheme&1]
 		t := &robotsTask{origin: o, queue: q, url: rec.url, visited: rec.visited, leased: true}

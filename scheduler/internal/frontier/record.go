@@ -364,6 +364,7 @@ type leaseRecord struct {
 	addrs     []netip.Addr
 	solo      bool
 	page      *entry // nil: robots.txt
+	told      uint32 // the depth that the downloader knows
 	origin    string // robots.txt: host key of the origin that asks
 	scheme    uint8  // robots.txt: the origin's
 	visited   []string
@@ -386,6 +387,7 @@ func (l *leaseRecord) encode(key []byte) []byte {
 	w.bool(l.page != nil)
 	if l.page != nil {
 		w.fixed(l.page.key)
+		w.uint(uint64(l.told))
 		writePosition(w, l.page.pos)
 		l.page.write(w)
 		return w.seal(key)
@@ -412,7 +414,9 @@ func decodeLease(key, value []byte) (*leaseRecord, error) {
 	}
 	l.solo = r.bool()
 	if r.bool() {
-		l.page = &entry{key: r.fixed(), pos: readPosition(r)}
+		l.page = &entry{key: r.fixed()}
+		l.told = r.u32()
+		l.page.pos = readPosition(r)
 		l.page.read(r)
 		return l, r.err
 	}

@@ -99,8 +99,7 @@ func (a *admission) seedAgain(j *job, k uint64) bool {
 func (a *admission) again(j *job, rec *urlRecord) {
 	*j.cnt.of(rec.state)--
 	j.cnt.queued++
-	j.cnt.seq++
-	rec.entry.pos = position{class: classNormal, prio: rec.entry.pos.prio, seq: j.cnt.seq}
+	rec.entry.pos = j.position(rec.entry.depth, rec.entry.priority)
 	a.enqueue(j, rec.host, rec.entry)
 }
 
