@@ -93,6 +93,12 @@ tidy: ## Tidy the modules' requirements
 bench: ## Crawl the synthetic web: CPU a page, pages a second, memory; JSON under deploy/bench/results
 	$(GO) run ./deploy/bench/cmd/bench -out deploy/bench/results $(BENCH_ARGS)
 
+.PHONY: bench-frontier
+bench-frontier: ## Millions of URLs in the frontier, beside a Go map, Pebble and SQLite: BENCH_ARGS='-urls 1000000,10000000,100000000'
+	@mkdir -p bin
+	$(GO) test -c -o bin/frontier.bench ./scheduler/internal/frontier
+	$(GO) run ./deploy/bench/cmd/bench-frontier -engine bin/frontier.bench -out deploy/bench/results $(BENCH_ARGS)
+
 # ---- run the services ------------------------------------------------------
 
 .PHONY: up
