@@ -88,14 +88,19 @@ func (s *Scheduler) jobStatus(ctx context.Context, id string) (*schedulerv1.JobS
 // withProblem adds what the frontier cannot know: that nobody is there to
 // work.
 func (s *Scheduler) withProblem(st *schedulerv1.JobStatus) *schedulerv1.JobStatus {
-	if st.GetProblem() != "" || st.GetState() != schedulerv1.JobState_JOB_STATE_RUNNING {
+	if st.GetTrouble() != schedulerv1.Trouble_TROUBLE_UNSPECIFIED || st.GetState() != schedulerv1.JobState_JOB_STATE_RUNNING {
 		return st
 	}
-	for _, kind := range []schedulerv1.ServiceKind{
-		schedulerv1.ServiceKind_SERVICE_KIND_DOWNLOADER, schedulerv1.ServiceKind_SERVICE_KIND_EXTRACTOR, schedulerv1.ServiceKind_SERVICE_KIND_DNSER,
+	for _, x := range []struct {
+		kind    schedulerv1.ServiceKind
+		trouble schedulerv1.Trouble
+	}{
+		{schedulerv1.ServiceKind_SERVICE_KIND_DOWNLOADER, schedulerv1.Trouble_TROUBLE_NO_DOWNLOADER},
+		{schedulerv1.ServiceKind_SERVICE_KIND_EXTRACTOR, schedulerv1.Trouble_TROUBLE_NO_EXTRACTOR},
+		{schedulerv1.ServiceKind_SERVICE_KIND_DNSER, schedulerv1.Trouble_TROUBLE_NO_DNSER},
 	} {
-		if len(s.members.addresses(kind)) == 0 {
-			st.Problem = "no " + kindName(kind) + " has joined"
+		if len(s.members.addresses(x.kind)) == 0 {
+			st.Trouble, st.Problem = x.trouble, "no "+kindName(x.kind)+" has joined"
 			break
 		}
 	}

@@ -80,3 +80,19 @@ func (o *Offline) EachURL(ctx context.Context, jobID string, visit func(*URLInfo
 	}
 	return nil
 }
+
+// WhyQueue shows a queue and its clocks, by a host key in any form.
+func (o *Offline) WhyQueue(ctx context.Context, jobID, host string) (*schedulerv1.ShowQueueResponse, error) {
+	key, err := hostKey(host)
+	if err != nil {
+		return nil, err
+	}
+	res, err := o.f.ShowQueue(ctx, jobID, key)
+	return res, toStatus(err)
+}
+
+// WhyJob tells why a job has not ended, as of when the last process ended.
+func (o *Offline) WhyJob(ctx context.Context, jobID string) (*schedulerv1.ExplainJobResponse, error) {
+	res, err := o.f.ExplainJob(ctx, jobID)
+	return res, toStatus(err)
+}

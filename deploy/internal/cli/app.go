@@ -34,6 +34,8 @@ type offline interface {
 	Jobs(ctx context.Context) ([]*schedulerv1.JobStatus, error)
 	Explain(ctx context.Context, jobID, url string) (*schedulerv1.ExplainResponse, error)
 	Queues(ctx context.Context, req *schedulerv1.ListQueuesRequest) (*schedulerv1.ListQueuesResponse, error)
+	WhyQueue(ctx context.Context, jobID, hostKey string) (*schedulerv1.ShowQueueResponse, error)
+	WhyJob(ctx context.Context, jobID string) (*schedulerv1.ExplainJobResponse, error)
 	Close() error
 }
 
@@ -90,12 +92,12 @@ func openFolder(dir string) (offline, error) {
 type grammar struct {
 	Crawl      crawlCmd      `cmd:"" help:"Crawl from seeds, in one process; run it again to go on."`
 	Up         upCmd         `cmd:"" help:"Run all services in one process, the gateway open on loopback."`
-	Job        jobCmd        `cmd:"" help:"Jobs: list, show, create, watch, start, pause, resume, stop, delete, report."`
+	Job        jobCmd        `cmd:"" help:"Jobs: list, show, create, watch, start, pause, resume, stop, delete, why, report."`
 	Seed       seedCmd       `cmd:"" help:"Seeds of a job: add."`
-	Queue      queueCmd      `cmd:"" help:"Queues of a job: list."`
+	Queue      queueCmd      `cmd:"" help:"Queues of a job: list, show, why, block, retire, release, delete."`
 	Instance   instanceCmd   `cmd:"" help:"Services that have joined: list, wait."`
 	Why        whyCmd        `cmd:"" help:"What happened to a URL, and what will."`
-	Audit      auditCmd      `cmd:"" help:"Recompute a crawl's invariants from what is on disk."`
+	Audit      auditCmd      `cmd:"" help:"Recompute a crawl's invariants, at rest or while it runs."`
 	Warc       warcCmd       `cmd:"" help:"WARC files: verify."`
 	Fetch      fetchCmd      `cmd:"" help:"Fetch one URL and say all about it: status, timings, address, TLS, headers, charset."`
 	Robots     robotsCmd     `cmd:"" help:"Which line of a robots.txt decides for a path."`

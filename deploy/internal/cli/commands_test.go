@@ -42,7 +42,7 @@ func say(t *testing.T, stdin string, args ...string) (string, int) {
 
 // The help is read by people and quoted in documents: a change is seen.
 func TestHelp(t *testing.T) {
-	for _, command := range []string{"", "crawl", "up", "job", "job create", "why", "audit", "warc verify", "fetch", "robots", "doctor", "instance wait"} {
+	for _, command := range []string{"", "crawl", "up", "job", "job create", "job why", "queue", "queue block", "queue show", "why", "audit", "warc verify", "fetch", "robots", "doctor", "instance wait"} {
 		args := append(strings.Fields(command), "--help")
 		got, code := say(t, "", args...)
 		if code != 0 {
@@ -240,7 +240,11 @@ func TestStorageWatch(t *testing.T) {
 	}
 	for i, s := range steps {
 		now = now.Add(s.after)
-		if err := w.check(s.problem, now); (err != nil) != s.ends {
+		st := &schedulerv1.JobStatus{Problem: s.problem}
+		if s.problem != "" {
+			st.Trouble = schedulerv1.Trouble_TROUBLE_STORAGE
+		}
+		if err := w.check(st, now); (err != nil) != s.ends {
 			t.Errorf("step %d: %v, want an end: %v", i, err, s.ends)
 		}
 	}

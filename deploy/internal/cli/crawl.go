@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -343,7 +342,7 @@ func (r *crawl) watchOnce(ctx context.Context, interval time.Duration, held *sto
 		case schedulerv1.JobState_JOB_STATE_FINISHED, schedulerv1.JobState_JOB_STATE_FAILED:
 			return nil
 		}
-		if err := held.check(r.last.GetProblem(), time.Now()); err != nil {
+		if err := held.check(r.last, time.Now()); err != nil {
 			return err
 		}
 	}
@@ -356,9 +355,8 @@ const storagePatience = 25 * time.Second
 // storageWatch sees how long a job has been held up by storage.
 type storageWatch struct{ since time.Time }
 
-func (w *storageWatch) check(problem string, now time.Time) error {
-	// The words that the scheduler begins such a problem with.
-	if !strings.HasPrefix(problem, "storage") {
+func (w *storageWatch) check(st *schedulerv1.JobStatus, now time.Time) error {
+	if st.GetTrouble() != schedulerv1.Trouble_TROUBLE_STORAGE {
 		w.since = time.Time{}
 		return nil
 	}
@@ -368,7 +366,7 @@ func (w *storageWatch) check(problem string, now time.Time) error {
 	if now.Sub(w.since) < storagePatience {
 		return nil
 	}
-	return fmt.Errorf("%w: %s", errStorageHeld, progress.Sanitise(problem))
+	return fmt.Errorf("%w: %s", errStorageHeld, progress.Sanitise(st.GetProblem()))
 }
 
 // writeJob keeps the effective spec beside the results.

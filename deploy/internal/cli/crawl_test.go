@@ -91,6 +91,14 @@ func (f *fakeRing) Queues(context.Context, *schedulerv1.ListQueuesRequest) (*sch
 	return &schedulerv1.ListQueuesResponse{}, nil
 }
 
+func (f *fakeRing) WhyQueue(context.Context, string, string) (*schedulerv1.ShowQueueResponse, error) {
+	return &schedulerv1.ShowQueueResponse{}, nil
+}
+
+func (f *fakeRing) WhyJob(context.Context, string) (*schedulerv1.ExplainJobResponse, error) {
+	return &schedulerv1.ExplainJobResponse{}, nil
+}
+
 func (f *fakeRing) ListJobs(ctx context.Context, _ *gatewayv1.ListJobsRequest, _ ...grpc.CallOption) (*gatewayv1.ListJobsResponse, error) {
 	if f.runErr != nil {
 		<-ctx.Done() // the services end instead

@@ -186,6 +186,8 @@ func reasonText(st *schedulerv1.JobStatus) string {
 		return fmt.Sprintf("the limit max-duration %s was reached", l.GetMaxDuration().AsDuration())
 	case "stopped":
 		return "stopped by hand"
+	case "retired":
+		return "only queues that were retired by hand are left"
 	}
 	return st.GetReason()
 }

@@ -33,6 +33,7 @@ type jobCmd struct {
 	Resume jobResumeCmd `cmd:"" help:"Go on with a paused job."`
 	Stop   jobStopCmd   `cmd:"" help:"End a job; what is in flight has its drain timeout."`
 	Delete jobDeleteCmd `cmd:"" help:"Forget a job that does not run; stored pages stay."`
+	Why    jobWhyCmd    `cmd:"" help:"Why a job has not ended, and what it waits for."`
 	Report jobReportCmd `cmd:"" help:"Write a crawl's reports now."`
 }
 

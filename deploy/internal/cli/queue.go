@@ -14,7 +14,12 @@ import (
 
 // queueCmd are the commands about queues.
 type queueCmd struct {
-	List queueListCmd `cmd:"" help:"List a job's queues: the URLs of one host each."`
+	List    queueListCmd    `cmd:"" help:"List a job's queues: the URLs of one host each."`
+	Show    queueShowCmd    `cmd:"" aliases:"why" help:"Show a queue and every clock that it waits on."`
+	Block   queueBlockCmd   `cmd:"" help:"Fetch nothing of a queue, for a time or until it is released."`
+	Retire  queueRetireCmd  `cmd:"" help:"Fetch nothing more of a queue, and do not wait for it."`
+	Release queueReleaseCmd `cmd:"" aliases:"revive" help:"Let a blocked or retired queue go on."`
+	Delete  queueDeleteCmd  `cmd:"" help:"Drop the URLs that a queue holds."`
 }
 
 type queueListCmd struct {

@@ -158,6 +158,12 @@ func (a *auditor) scan() error {
 			if _, err := decodeDeferred(k, v); err != nil {
 				a.add("record", "", "deferred hosts: %v", err)
 			}
+		case kindHold:
+			if j, _ := a.jobOf(k); j != nil {
+				if _, err := decodeHeld(k, v); err != nil {
+					a.add("record", j.id, "hold of queue %q: %v", k[5:], err)
+				}
+			}
 		case kindBad:
 			a.report.Quarantined++
 		case kindRecent, kindRuns:

@@ -297,7 +297,7 @@ func (a *admission) register(j *job, q *queue, host string) bool {
 			a.b.Set(k, encodeAddresses(k, h))
 		}
 	}
-	if q == nil && j.state == jobRunning && f.active < f.o.MaxActiveHosts && !j.moreInactive {
+	if q == nil && j.state == jobRunning && f.active < f.o.MaxActiveHosts && !j.moreInactive && j.held[host] == nil {
 		q = f.addQueue(j, host, a.now)
 		for _, h := range a.hosts {
 			if h.GetHost() == hostName(host) {

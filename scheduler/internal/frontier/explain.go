@@ -153,6 +153,18 @@ func (f *Frontier) robotsVerdict(j *job, hostKey, url string, now time.Time) str
 
 // queueStatus shows a job's queue of a host.
 func (f *Frontier) queueStatus(j *job, key string, now time.Time) *schedulerv1.QueueStatus {
+	s := f.queueAsItIs(j, key, now)
+	if w := j.held[key]; w != nil {
+		s.State, s.Reason, s.Hold, s.NextAt = w.state, w.why(), w.proto(), timestamp(w.until)
+		if s.Leased > 0 {
+			s.Reason += fmt.Sprintf("; %d of its URLs are still being fetched", s.Leased)
+		}
+	}
+	return s
+}
+
+// queueAsItIs shows a queue, decisions by hand apart.
+func (f *Frontier) queueAsItIs(j *job, key string, now time.Time) *schedulerv1.QueueStatus {
 	s := &schedulerv1.QueueStatus{HostKey: key, Queued: f.countQueued(j, key)}
 	q := j.queues[key]
 	if q == nil {

@@ -194,8 +194,15 @@ func (q *queue) at(now time.Time) (t time.Time, ok bool) {
 	if j.state != jobRunning {
 		return t, false
 	}
+	heldUntil := now
+	if w := j.held[h.key]; w != nil {
+		if w.until.IsZero() {
+			return t, false // it is released by hand
+		}
+		heldUntil = latest(now, w.until)
+	}
 	if q.ending != nil && !q.empty() {
-		return now, true
+		return heldUntil, true
 	}
 	if q.parked != nil {
 		return t, false // its clock rouses it
@@ -224,7 +231,7 @@ func (q *queue) at(now time.Time) (t time.Time, ok bool) {
 	if !want || h.lookupBusy || h.out > 0 && h.out >= h.limit(j) {
 		return t, false
 	}
-	return latest(t, h.next, h.lookupAt), true
+	return latest(t, h.next, h.lookupAt, heldUntil), true
 }
 
 // taskWaits tells whether a robots.txt is to be leased here.

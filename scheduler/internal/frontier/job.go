@@ -36,6 +36,7 @@ const (
 	reasonMaxBytes    = "max-bytes"
 	reasonMaxDuration = "max-duration"
 	reasonStopped     = "stopped"
+	reasonRetired     = "retired" // only queues retired by hand are left
 )
 
 // job is one crawl. Everything is guarded by the frontier's mutex.
@@ -75,13 +76,14 @@ type job struct {
 	base      limitsBase    // where the round began
 
 	queues     map[string]*queue
-	capped     []*queue      // held by a limit
-	ready      []readyQueues // by shard
-	leased     int           // leases out, robots.txt included
-	bytesOut   int64         // bytes that the leases out may take
-	drainUntil time.Time     // stopping: leases end then
-	stopReason string        // stopping: what it will have finished for
-	requeue    []byte        // recrawl under way: where it stands; nil: none
+	held       map[string]*held // queues that are left alone, by hand
+	capped     []*queue         // held by a limit
+	ready      []readyQueues    // by shard
+	leased     int              // leases out, robots.txt included
+	bytesOut   int64            // bytes that the leases out may take
+	drainUntil time.Time        // stopping: leases end then
+	stopReason string           // stopping: what it will have finished for
+	requeue    []byte           // recrawl under way: where it stands; nil: none
 
 	tallies      map[string]*tally // of hosts and domains, by key
 	looseTallies []*tally          // some that no queue uses any more
@@ -258,6 +260,7 @@ func fromUnixNano(n int64) time.Time {
 // init makes what lives in memory only.
 func (j *job) init() {
 	j.queues = map[string]*queue{}
+	j.held = map[string]*held{}
 	j.inactiveFrom = numbered(kindInactive, j.num)
 	j.moreInactive = true
 	j.tallies = map[string]*tally{}
@@ -375,12 +378,8 @@ func (f *Frontier) status(j *job) *schedulerv1.JobStatus {
 	}
 	switch {
 	case j.state != jobRunning:
-	case f.err != nil:
-		s.Problem = f.err.Error()
-	case f.hold.reason != "":
-		s.Problem = "storage is unavailable: " + f.hold.reason
-	case f.network.down.reason != "":
-		s.Problem = f.network.down.reason
+	default:
+		s.Trouble, s.Problem = f.trouble(j)
 	}
 	return s
 }

@@ -27,6 +27,7 @@ import (
 //	e <job u32> <url key u64>                      the keys of a page's links, in a job with max_depth
 //	y <job u32> <url key u64>                      a page whose links are to come nearer
 //	g <name>                                       a clock that hosts share
+//	w <job u32> <host key>                         a queue that is blocked or retired by hand
 //	x <key>                                        a bad record, set aside
 const (
 	kindMeta     = 'm'
@@ -48,6 +49,7 @@ const (
 	kindEdges    = 'e'
 	kindLower    = 'y'
 	kindDeferred = 'f'
+	kindHold     = 'w'
 	kindBad      = 'x'
 )
 
@@ -152,6 +154,8 @@ func runsKey(num uint32) []byte { return numbered(kindRuns, num) }
 func recentKey(num uint32, n uint64) []byte {
 	return binary.BigEndian.AppendUint64(numbered(kindRecent, num), n)
 }
+
+func holdKey(num uint32, host string) []byte { return append(numbered(kindHold, num), host...) }
 
 func hostKeyOf(host string) []byte { return append([]byte{kindHost}, host...) }
 

@@ -124,6 +124,9 @@ func (f *Frontier) loadControl() error {
 			j.drainUntil = now.Add(j.drain)
 		}
 	}
+	if err := f.loadHolds(); err != nil {
+		return err
+	}
 	return f.loadJournal()
 }
 

@@ -107,6 +107,7 @@ func (f *Frontier) tick() time.Duration {
 	f.setAside()
 	f.expire(now)
 	f.endJobs(now)
+	f.endHolds(now)
 	f.requeueSome(now)
 	f.bringBack(now)
 	for _, j := range f.order {

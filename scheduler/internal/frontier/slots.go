@@ -107,6 +107,9 @@ func (f *Frontier) activateJob(j *job, now time.Time) {
 			return false
 		}
 		last = append(slices.Clone(k), 0)
+		if j.held[host] != nil && j.queues[host] == nil {
+			return true // found again when it is released
+		}
 		if j.queues[host] == nil {
 			list = append(list, found{host, due})
 		} else if q := j.queues[host]; !q.stored {
@@ -175,6 +178,9 @@ func (f *Frontier) mayYield(q *queue, now time.Time) bool {
 		if o.task != nil {
 			return false
 		}
+	}
+	if q.job.held[q.host.key] != nil {
+		return true
 	}
 	if q.parked != nil && q.parkedUntil.After(now.Add(parkedLong)) {
 		return true
