@@ -168,7 +168,7 @@ func (a *auditor) scan() error {
 			a.report.Quarantined++
 		case kindRecent, kindRuns:
 			a.jobOf(k) // read by openSeen
-		case kindMeta, kindJob, kindCounters:
+		case kindDue, kindMeta, kindJob, kindCounters:
 		default:
 			a.add("orphan", "", "key %q of no known kind", k)
 		}

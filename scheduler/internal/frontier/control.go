@@ -225,6 +225,7 @@ func (f *Frontier) settle(b *store.Batch, j *job, now time.Time) {
 			f.enter(b, j, jobFinished, reasonMaxPages, now)
 		case j.maxBytes > 0 && j.bytesLeft() <= 0:
 			f.enter(b, j, jobFinished, reasonMaxBytes, now)
+		case j.recrawl.again(): // pages will be due
 		case j.cnt.queued == 0 && j.cnt.leased == 0 && j.cnt.pending == 0:
 			f.enter(b, j, jobFinished, reasonEmpty, now)
 		case j.onlyRetired() && !f.blockedLeft(j):
@@ -266,7 +267,7 @@ func (f *Frontier) deleteJob(id string) (store.Pending, error) {
 	b := f.newBatch()
 	b.Delete(jobKey(id))
 	forgetControl(b, j)
-	for _, kind := range []byte{kindEdges, kindLower, kindTally, kindDeferred, kindURL, kindQueued, kindQueue, kindInactive, kindRecent} {
+	for _, kind := range []byte{kindEdges, kindDue, kindLower, kindTally, kindDeferred, kindURL, kindQueued, kindQueue, kindInactive, kindRecent} {
 		prefix := numbered(kind, j.num)
 		b.DeleteRange(prefix, after(prefix))
 	}

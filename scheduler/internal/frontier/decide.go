@@ -36,6 +36,7 @@ type pick struct {
 	cand    *crawlv1.Candidate
 	depth   uint32 // the least of those that name the URL
 	entry   int    // index of its journal entry
+	lastMod int64  // the latest lastmod of those that name it; 0: none
 	same    int    // further candidates that name the URL
 	fresh   bool
 	shorter bool // known, with a greater depth
@@ -110,7 +111,8 @@ func (f *Frontier) pick(entries []journalEntry) []pick {
 			continue
 		}
 		for _, c := range e.cands {
-			picks = append(picks, pick{job: j, key: j.key(c.GetUrl()), order: len(picks), cand: c, depth: c.GetDepth(), entry: i})
+			picks = append(picks, pick{job: j, key: j.key(c.GetUrl()), order: len(picks), cand: c, depth: c.GetDepth(), entry: i,
+				lastMod: c.GetLastModified().GetSeconds()})
 		}
 	}
 	f.met.decided.Add(float64(len(picks)))
@@ -121,6 +123,7 @@ func (f *Frontier) pick(entries []journalEntry) []pick {
 	for _, p := range picks {
 		if n := len(out); n > 0 && out[n-1].job == p.job && out[n-1].key == p.key {
 			out[n-1].same++
+			out[n-1].lastMod = max(out[n-1].lastMod, p.lastMod)
 			if p.depth < out[n-1].depth {
 				// The shorter way is the one that is told.
 				out[n-1].depth, out[n-1].cand, out[n-1].entry = p.depth, p.cand, p.entry
@@ -171,6 +174,7 @@ func (f *Frontier) sift(picks []pick) error {
 // first seen, and takes the shorter ways to known ones.
 func (f *Frontier) admit(b *store.Batch, picks []pick, entries []journalEntry, now time.Time) {
 	rest := picks[:0]
+	var listed []pick
 	for _, p := range picks {
 		if f.jobs[p.job.id] != p.job {
 			continue
@@ -181,6 +185,9 @@ func (f *Frontier) admit(b *store.Batch, picks []pick, entries []journalEntry, n
 			rest = append(rest, p)
 		default:
 			p.job.cnt.duplicates++
+			if p.lastMod > 0 {
+				listed = append(listed, p)
+			}
 		}
 	}
 	slices.SortFunc(rest, func(a, b pick) int { return cmp.Compare(a.order, b.order) })
@@ -195,6 +202,9 @@ func (f *Frontier) admit(b *store.Batch, picks []pick, entries []journalEntry, n
 			p.job.cnt.duplicates++
 			a.nearer(p.job, p.key, p.depth, p.cand)
 		}
+	}
+	for _, p := range listed {
+		a.listed(p)
 	}
 	for h := range a.touched {
 		f.place(h, now)

@@ -66,6 +66,7 @@ type job struct {
 	maxDepth                 int64 // -1: none
 	maxURL                   int
 	strategy                 strategy
+	recrawl                  recrawl
 	hostBudget, domainBudget budget
 	pageMax                  int64
 	drain                    time.Duration
@@ -292,6 +293,7 @@ func (j *job) setSpec(spec *jobv1.Spec) {
 		j.maxDepth = int64(l.GetMaxDepth())
 	}
 	j.strategy = strategyOf(spec)
+	j.recrawl = recrawlOf(spec.GetRecrawl())
 	j.hostBudget = budget{pages: l.GetMaxHostPages(), bytes: l.GetMaxHostBytes()}
 	j.domainBudget = budget{pages: l.GetMaxDomainPages(), bytes: l.GetMaxDomainBytes()}
 	j.maxURL = int(l.GetMaxUrlLength())

@@ -397,6 +397,7 @@ func (g *grant) page(q *queue, e *entry) *lease {
 	p.Depth, p.HopPath, p.Referrer = e.depth, e.hop, e.referrer
 	p.FoundByTraceparent = e.foundBy
 	p.Seed, p.Redirects = e.seed, e.redirects
+	p.Validators = e.conditional()
 	return l
 }
 

@@ -146,24 +146,27 @@ func (r *reader) bool() bool {
 
 // entry is a URL in the frontier with how it came there.
 type entry struct {
-	key       uint64
-	url       string
-	pos       position
-	depth     uint32
-	redirects uint32
-	attempts  uint32 // tries that count
-	priority  uint32 // as the candidate had it
-	failures  uint64 // tries by failure class, a byte each
-	crashes   uint32 // times it was out when its process died
-	lastLease uint64 // the lease that an outcome has ended last
-	lastMod   int64  // lastmod of a sitemap, Unix seconds; 0: none
-	seed      bool
-	reserved  bool // it keeps a page unit
-	hop       string
-	referrer  string
-	rule      string
-	foundBy   string // traceparent of the lease that found it
-	outcome   []byte // the last try's outcome, without what the entry says
+	key        uint64
+	url        string
+	pos        position
+	depth      uint32
+	redirects  uint32
+	attempts   uint32        // tries that count
+	priority   uint32        // as the candidate had it
+	failures   uint64        // tries by failure class, a byte each
+	interval   time.Duration // until the next visit; 0: none
+	due        int64         // of the next visit, by the due clock; 0: none
+	validators []byte        // of the last visit
+	crashes    uint32        // times it was out when its process died
+	lastLease  uint64        // the lease that an outcome has ended last
+	lastMod    int64         // lastmod of a sitemap, Unix seconds; 0: none
+	seed       bool
+	reserved   bool // it keeps a page unit
+	hop        string
+	referrer   string
+	rule       string
+	foundBy    string // traceparent of the lease that found it
+	outcome    []byte // the last try's outcome, without what the entry says
 }
 
 func (e *entry) scheme() uint8 { return schemeOf(e.url) }
@@ -197,6 +200,9 @@ func (e *entry) write(w *writer) {
 	w.str(e.rule)
 	w.str(e.foundBy)
 	w.bytes(e.outcome)
+	w.int(int64(e.interval))
+	w.int(e.due)
+	w.bytes(e.validators)
 }
 
 func (e *entry) read(r *reader) {
@@ -216,6 +222,7 @@ func (e *entry) read(r *reader) {
 	e.lastMod = r.int()
 	e.hop, e.referrer, e.rule, e.foundBy = r.str(), r.str(), r.str(), r.str()
 	e.outcome = r.bytes()
+	e.interval, e.due, e.validators = time.Duration(r.int()), r.int(), r.bytes()
 }
 
 func writePosition(w *writer, p position) {

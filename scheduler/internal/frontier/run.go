@@ -110,6 +110,7 @@ func (f *Frontier) tick() time.Duration {
 	f.endHolds(now)
 	f.requeueSome(now)
 	f.bringBack(now)
+	f.queueDue(now)
 	for _, j := range f.order {
 		j.sweepTallies()
 	}
@@ -201,7 +202,10 @@ func (f *Frontier) requeueSome(now time.Time) {
 		a := admission{f: f, b: b, now: now, stored: map[queueName]bool{}, touched: map[*host]struct{}{}}
 		for _, rec := range recs {
 			e := rec.entry
-			e.attempts, e.crashes = 0, 0
+			e.attempts, e.failures, e.crashes = 0, 0, 0
+			if o := e.outcomeOf(j.id, rec.host); o != nil && len(e.validators) == 0 {
+				e.remember(o)
+			}
 			e.pos = j.position(e.depth, e.priority)
 			j.cnt.done--
 			j.cnt.queued++

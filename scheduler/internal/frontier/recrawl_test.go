@@ -1,0 +1,154 @@
+package frontier
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	crawlv1 "lycosa.dev/proto/gen/lycosa/crawl/v1"
+	jobv1 "lycosa.dev/proto/gen/lycosa/job/v1"
+	schedulerv1 "lycosa.dev/proto/gen/lycosa/scheduler/v1"
+
+	"lycosa.dev/scheduler/internal/frontier/store"
+)
+
+// versioned is an outcome of a page in a version.
+func versioned(l *crawlv1.Lease, version int) *crawlv1.Outcome {
+	etag := fmt.Sprintf("%q", fmt.Sprint("v", version))
+	if l.GetValidators().GetEtag() == etag {
+		return outcomeOf(l, 304)
+	}
+	o := outcomeOf(l, 200)
+	o.PayloadDigest = fmt.Sprint("sha1:", version)
+	o.Validators = &crawlv1.Validators{Etag: etag, PayloadDigest: o.PayloadDigest}
+	return o
+}
+
+func recrawling(policy jobv1.RecrawlPolicy) func(*jobv1.Spec) {
+	return func(s *jobv1.Spec) {
+		s.Recrawl = &jobv1.Recrawl{Policy: policy, Interval: durationpb.New(time.Hour),
+			MinInterval: durationpb.New(15 * time.Minute), MaxInterval: durationpb.New(4 * time.Hour)}
+	}
+}
+
+// A page comes again at its due time, with the validators of its last visit,
+// also after a restart in between.
+func TestRecrawlAtAFixedInterval(t *testing.T) {
+	mem := store.NewMemory()
+	r := newRig(t, mem)
+	r.job("j", testSpec(open24, recrawling(jobv1.RecrawlPolicy_RECRAWL_POLICY_FIXED)), "http://a.test/")
+	var last time.Time
+	for n := range 6 {
+		l := r.mustLease("http://a.test/")
+		now := r.clock.Now()
+		if n > 0 && (now.Sub(last) < time.Hour || now.Sub(last) > time.Hour+2*time.Second) {
+			t.Errorf("visit %d came after %s", n, now.Sub(last))
+		}
+		if got := l.GetValidators().GetEtag(); n > 0 && got != `"v1"` || n == 0 && got != "" {
+			t.Errorf("visit %d: etag %q", n, got)
+		}
+		last = now
+		r.commit(versioned(l, 1))
+		if n == 2 {
+			r.audit()
+			_ = r.f.Close()
+			mem = mem.Reopen()
+			r.open(mem)
+		}
+	}
+	if s := r.status("j"); s.State != jobRunning || s.Counters.Known != 1 || s.Counters.Done != 1 {
+		t.Errorf("%s %v", s.State, s.Counters)
+	}
+	r.audit()
+}
+
+func TestRecrawlAdapts(t *testing.T) {
+	r := newRig(t, store.NewMemory())
+	r.job("j", testSpec(open24, recrawling(jobv1.RecrawlPolicy_RECRAWL_POLICY_ADAPTIVE)), "http://a.test/")
+	versions := []int{1, 1, 1, 1, 2, 3, 4, 5, 6, 6}
+	// First an hour; twice as long while nothing changes, up to 4h; half as
+	// long when it has, down to 15m.
+	want := []time.Duration{time.Hour, 2 * time.Hour, 4 * time.Hour, 4 * time.Hour, 2 * time.Hour, time.Hour, 30 * time.Minute, 15 * time.Minute, 15 * time.Minute}
+	var last time.Time
+	for n, v := range versions {
+		l := r.mustLease("http://a.test/")
+		now := r.clock.Now()
+		if n > 0 {
+			if d := now.Sub(last); d < want[n-1] || d > want[n-1]+2*time.Second {
+				t.Errorf("visit %d came after %s, want %s", n, d, want[n-1])
+			}
+		}
+		last = now
+		r.commit(versioned(l, v))
+	}
+}
+
+// A failed visit neither loses the validators nor ends the visits.
+func TestRecrawlAfterFailure(t *testing.T) {
+	r := newRig(t, store.NewMemory())
+	r.job("j", testSpec(open24, recrawling(jobv1.RecrawlPolicy_RECRAWL_POLICY_FIXED), func(s *jobv1.Spec) { s.Politeness.MaxTries = 1 }), "http://a.test/")
+	r.commit(versioned(r.mustLease("http://a.test/"), 1))
+	r.commit(failureOf(r.mustLease("http://a.test/"), crawlv1.OutcomeClass_OUTCOME_CLASS_TIMEOUT))
+	if l := r.mustLease("http://a.test/"); l.GetValidators().GetEtag() != `"v1"` {
+		t.Errorf("validators %v", l.GetValidators())
+	}
+}
+
+func TestRecrawlBySitemap(t *testing.T) {
+	r := newRig(t, store.NewMemory())
+	list := func(mod time.Time) *crawlv1.Candidate {
+		c := candidates(1, "http://a.test/page")[0]
+		c.HopPath, c.LastModified = "M", timestamppb.New(mod)
+		return c
+	}
+	seed := candidates(0, "http://a.test/sitemap.xml")[0]
+	seed.HopPath = "M"
+	r.job("j", testSpec(open24, recrawling(jobv1.RecrawlPolicy_RECRAWL_POLICY_SITEMAP)))
+	if _, _, err := r.f.AddSeeds(r.ctx, "j", []*crawlv1.Candidate{seed}); err != nil {
+		t.Fatal(err)
+	}
+	r.work()
+	start := r.clock.Now()
+	mod := start.Add(-time.Hour)
+	pages := 0
+	for range 12 {
+		l := r.wait(3 * time.Hour)
+		if l == nil {
+			t.Fatal("the sitemap is not visited again")
+		}
+		if l.Url == "http://a.test/page" {
+			pages++
+			r.commit(outcomeOf(l, 200))
+			continue
+		}
+		if pages == 1 && r.clock.Now().Sub(start) > 3*time.Hour {
+			mod = start.Add(3 * time.Hour) // the page has changed
+		}
+		r.commit(outcomeOf(l, 200), list(mod))
+	}
+	if pages != 2 {
+		t.Errorf("the page was visited %d times, its lastmod changed once", pages)
+	}
+	r.audit()
+}
+
+// Another round asks by the validators of the last.
+func TestRoundIsConditional(t *testing.T) {
+	r := newRig(t, store.NewMemory())
+	r.job("j", testSpec(open24), "http://a.test/")
+	r.commit(versioned(r.mustLease("http://a.test/"), 1))
+	r.wantEnd("j", reasonEmpty)
+	if _, err := r.f.SetJobState(r.ctx, "j", schedulerv1.JobWish_JOB_WISH_RECRAWL); err != nil {
+		t.Fatal(err)
+	}
+	r.work()
+	l := r.mustLease("http://a.test/")
+	if l.GetValidators().GetEtag() != `"v1"` {
+		t.Errorf("validators %v", l.GetValidators())
+	}
+	r.commit(versioned(l, 1))
+	r.wantEnd("j", reasonEmpty)
+}
