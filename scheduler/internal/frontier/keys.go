@@ -26,7 +26,7 @@ import (
 //	f <job u32>                                    the hosts that a job has deferred
 //	e <job u32> <url key u64>                      the keys of a page's links, in a job with max_depth
 //	y <job u32> <url key u64>                      a page whose links are to come nearer
-//	w <job u32> <due u64> <url key u64>            a page that is fetched again then
+//	a <job u32> <due u64> <url key u64>            a page that is fetched again then
 //	g <name>                                       a clock that hosts share
 //	w <job u32> <host key>                         a queue that is blocked or retired by hand
 //	x <key>                                        a bad record, set aside
@@ -48,7 +48,7 @@ const (
 	kindRecent   = 'n'
 	kindTally    = 't'
 	kindEdges    = 'e'
-	kindDue      = 'w'
+	kindDue      = 'a'
 	kindLower    = 'y'
 	kindDeferred = 'f'
 	kindHold     = 'w'
