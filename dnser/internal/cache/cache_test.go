@@ -41,10 +41,10 @@ func TestNeverMoreThanTheLimit(t *testing.T) {
 func TestLeastRecentlyUsedGoesFirst(t *testing.T) {
 	s := &New[int](16 * 3).shards[0] // one shard of three
 	for i, k := range []string{"a", "b", "c"} {
-		s.put(k, i, t0)
+		s.put(k, i, t0, 0)
 	}
 	s.toFront(s.byKey["a"])
-	s.put("d", 3, t0)
+	s.put("d", 3, t0, 0)
 	if s.byKey["b"] != nil || s.byKey["a"] == nil || s.byKey["c"] == nil {
 		t.Errorf("after using a and adding d: %v, want a c d", s.byKey)
 	}

@@ -4,6 +4,11 @@ import (
 	"fmt"
 	"net/netip"
 	"time"
+	"unsafe"
+
+	"github.com/miekg/dns"
+
+	"lycosa.dev/dnser/internal/upstream"
 )
 
 // Status says what is known of a name.
@@ -83,6 +88,41 @@ type Answer struct {
 	Server string
 	// Detail says why, in words, where Status is not Resolved.
 	Detail string
+	// Stale says that the addresses have expired and that the servers have not
+	// answered since (RFC 8767).
+	Stale bool
+	// Reason is the class of a temporary failure of the servers; empty otherwise.
+	Reason upstream.Reason
+
+	ttl   time.Duration // how long it was good for when it was learned
+	over  time.Duration // how much of Expires is past what the DNS allowed
+	fails uint8         // failures of this name in a row before this one
+	asked bool          // its refresh has failed: it is not prefetched again
+	seen  []Seen        // the replies it was read from, if they are recorded
+}
+
+// Seen is one reply that an answer was read from.
+type Seen struct {
+	// Records are the answer section, in the reply's order.
+	Records []dns.RR
+	// Server that sent it.
+	Server netip.AddrPort
+	// At is when.
+	At time.Time
+}
+
+// answerBytes is what an answer and its place in the cache take besides what
+// hangs on them: the structs, the map's entry and the allocator's rounding.
+const answerBytes = 424
+
+// bytes is about what a kept answer takes in memory, its place in the cache and
+// the name included.
+func (a *Answer) bytes() int {
+	n := answerBytes + len(a.Host) + len(a.Detail) + int(unsafe.Sizeof(netip.Addr{}))*cap(a.Addrs)
+	for _, c := range a.CNAMEs {
+		n += len(c) + int(unsafe.Sizeof(c)) + 16
+	}
+	return n
 }
 
 // Err is nil for an answer with addresses, and the reason in words otherwise.

@@ -21,6 +21,9 @@ type family struct {
 	ttl     time.Duration // negative: not told
 	server  netip.AddrPort
 	detail  string
+	reason  upstream.Reason
+	pending bool // the servers were not asked
+	seen    []Seen
 }
 
 // askFamily asks for one type, and asks again for the end of an alias chain
@@ -29,7 +32,7 @@ func (r *Resolver) askFamily(ctx context.Context, name string, qtype uint16, avo
 	defer func() {
 		if p := recover(); p != nil {
 			r.log.Error("panic while resolving", "host", name, "panic", p)
-			f = family{status: ServFail, ttl: -1, detail: "internal fault while reading the reply"}
+			f = family{status: ServFail, ttl: -1, reason: upstream.ReasonOther, detail: "internal fault while reading the reply"}
 		}
 	}()
 	f.ttl = -1
@@ -40,6 +43,9 @@ func (r *Resolver) askFamily(ctx context.Context, name string, qtype uint16, avo
 			return failed(err)
 		}
 		f.server = reply.Server
+		if r.record != nil {
+			f.seen = append(f.seen, Seen{Records: reply.Msg.Answer, Server: reply.Server, At: r.now()})
+		}
 		v := readReply(reply.Msg, at, qtype)
 		if v.broken == "" && len(f.aliases)+len(v.aliases) > maxChain {
 			v.broken = "more than 16 aliases"
@@ -50,7 +56,7 @@ func (r *Resolver) askFamily(ctx context.Context, name string, qtype uint16, avo
 			}
 		}
 		if v.broken != "" {
-			f.status, f.ttl, f.detail = ServFail, -1, v.broken
+			f.status, f.ttl, f.detail, f.reason = ServFail, -1, v.broken, upstream.ReasonAliases
 			return f
 		}
 		f.aliases = append(f.aliases, v.aliases...)
@@ -81,12 +87,13 @@ func failed(err error) family {
 	f := family{status: Timeout, ttl: -1, detail: err.Error()}
 	var e *upstream.Error
 	if errors.As(err, &e) {
+		f.reason, f.pending = e.Reason, e.Class == upstream.Busy
 		switch e.Class {
 		case upstream.ServFail:
 			f.status = ServFail
 		case upstream.Refused:
 			f.status = Refused
-		case upstream.Timeout:
+		case upstream.Timeout, upstream.Busy:
 		}
 		f.server, _ = netip.ParseAddrPort(e.Server)
 	}
@@ -154,15 +161,17 @@ func (r *Resolver) join(name string, f4, f6 family) (Answer, netip.AddrPort) {
 		best = f6
 	}
 	a.Status, a.CNAMEs, a.Detail = best.status, best.aliases, best.detail
-	if best.server.IsValid() {
-		a.Server = best.server.String()
+	a.Server = r.names[best.server]
+	if a.Status.Temporary() {
+		a.Reason, a.Pending = best.reason, best.pending
 	}
+	a.seen = slices.Concat(f4.seen, f6.seen)
 	ttl := r.clampTTL(a.Status, best.ttl)
 	if a.Status == Resolved && (f4.status.Temporary() || f6.status.Temporary() && f6.status != Unknown) {
 		// Half an answer is asked again sooner.
 		ttl = min(ttl, max(r.cfg.MinTTL, partialTTL))
 	}
-	a.Expires = r.now().Add(ttl)
+	a.ttl, a.Expires = ttl, r.now().Add(ttl)
 	return a, best.server
 }
 

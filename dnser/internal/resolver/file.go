@@ -24,8 +24,8 @@ import (
 //	entries     used longest ago first
 //	8 bytes     xxhash64 of all that, big-endian
 //
-// An entry is host, status and confirmed in one byte, expiry in Unix seconds
-// (varint), server, addresses (count, then length and bytes each), aliases
+// An entry is host, status and confirmed in one byte, expiry by the DNS in Unix
+// seconds (varint), server, addresses (count, then length and bytes each), aliases
 // (count, then strings). Counts and lengths are uvarints.
 const (
 	fileMagic     = "LYCDNSC\x01"
@@ -49,12 +49,14 @@ func serversID(servers []netip.AddrPort) string {
 	return strings.Join(names, ",")
 }
 
-// encode is the file's content: every kept answer that is fresh at now.
+// encode is the file's content: every kept answer that is fresh at now, or may
+// be told stale.
 func (r *Resolver) encode(now time.Time) []byte {
 	var entries []byte
 	count := 0
 	r.cache.Each(func(name string, a *Answer, expires time.Time) {
-		if keeps(a.Status) && now.Before(expires) {
+		_, stale := r.stale(a, now)
+		if keeps(a.Status) && (now.Before(expires) || stale) {
 			entries = appendEntry(entries, name, a)
 			count++
 		}
@@ -77,7 +79,7 @@ func appendEntry(b []byte, name string, a *Answer) []byte {
 		status |= confirmedFlag
 	}
 	b = append(b, status)
-	b = binary.AppendVarint(b, a.Expires.Unix())
+	b = binary.AppendVarint(b, a.fresh().Unix())
 	b = appendString(b, a.Server)
 	b = binary.AppendUvarint(b, uint64(len(a.Addrs)))
 	for _, ip := range a.Addrs {
@@ -219,7 +221,9 @@ func (r *Resolver) restore() {
 		if a.Expires.After(limit) {
 			a.Expires = limit
 		}
-		if now.Before(a.Expires) && r.cache.Add(a.Host, a, a.Expires) {
+		a.ttl = max(a.Expires.Sub(now), 0)
+		_, stale := r.stale(a, now)
+		if (now.Before(a.Expires) || stale) && r.cache.Add(a.Host, a, a.Expires) {
 			restored++
 		}
 	}

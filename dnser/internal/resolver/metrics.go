@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"lycosa.dev/dnser/internal/upstream"
 )
 
 // source is where an answer came from, as a metric label.
@@ -15,16 +17,20 @@ const (
 	fromServer
 	fromRule
 	fromLiteral
+	fromStale
 	sourceCount
 )
 
-var sourceNames = [sourceCount]string{"cache", "server", "rule", "literal"}
+var sourceNames = [sourceCount]string{"cache", "server", "rule", "literal", "stale"}
 
 // metrics of the resolver. Labels are bounded: status and source of an answer,
 // protocol and outcome of a try.
 type metrics struct {
 	answers [statusCount][sourceCount]prometheus.Counter
 	tries   *prometheus.HistogramVec
+
+	prefetches, hedges prometheus.Counter
+	failures           map[upstream.Reason]prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer, r *Resolver) *metrics {
@@ -38,6 +44,22 @@ func newMetrics(reg prometheus.Registerer, r *Resolver) *metrics {
 			Help:    "Time of one try at one server, by protocol and outcome.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
 		}, []string{"protocol", "outcome"})),
+		prefetches: register(reg, prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "lycosa_dnser_prefetches_total",
+			Help: "Names asked again before they expired because they are used often.",
+		})),
+		hedges: register(reg, prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "lycosa_dnser_hedges_total",
+			Help: "Questions that a second server was asked because the first was slow.",
+		})),
+		failures: make(map[upstream.Reason]prometheus.Counter),
+	}
+	failures := register(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "lycosa_dnser_failures_total",
+		Help: "Names that the servers gave no answer for, by reason.",
+	}, []string{"reason"}))
+	for _, reason := range upstream.Reasons() {
+		m.failures[reason] = failures.WithLabelValues(string(reason))
 	}
 	for s := range m.answers {
 		for f := range m.answers[s] {
@@ -48,6 +70,10 @@ func newMetrics(reg prometheus.Registerer, r *Resolver) *metrics {
 		Name: "lycosa_dnser_cache_entries",
 		Help: "Answers kept, expired ones included.",
 	}, func() float64 { return float64(r.cache.Len()) }))
+	register(reg, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "lycosa_dnser_cache_bytes",
+		Help: "Memory that the answers kept take, about.",
+	}, func() float64 { return float64(r.cache.Bytes()) }))
 	register(reg, prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "lycosa_dnser_cache_evictions_total",
 		Help: "Answers dropped for want of room.",

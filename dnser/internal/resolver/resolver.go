@@ -19,6 +19,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -59,13 +60,37 @@ type Config struct {
 
 	// MaxEntries is the answers kept.
 	MaxEntries int
+	// MaxBytes is the memory that they take, as Answer.bytes counts; 0: no limit
+	// but MaxEntries.
+	MaxBytes int
 	// MinTTL and MaxTTL bound how long addresses are kept.
 	MinTTL, MaxTTL time.Duration
 	// MinNegativeTTL and MaxNegativeTTL bound how long denials are kept.
 	MinNegativeTTL, MaxNegativeTTL time.Duration
 	// FailureTTL is how long a temporary failure is kept (RFC 9520: 1 s to
-	// 5 min).
-	FailureTTL time.Duration
+	// 5 min); when the name's servers fail again, twice as long each time, up to
+	// MaxFailureTTL.
+	FailureTTL, MaxFailureTTL time.Duration
+
+	// MaxStale is how long after their expiry addresses are told while the
+	// servers fail or are slow (RFC 8767); 0: never.
+	MaxStale time.Duration
+	// StaleWait is how long an asker waits for a fresh answer before it is told
+	// the stale one.
+	StaleWait time.Duration
+	// StaleTTL is how long a stale answer may be used, and how long the servers
+	// are left alone after they have failed.
+	StaleTTL time.Duration
+	// PrefetchUses is how often a name must have been asked for since it was
+	// learned to be asked again shortly before it expires; 0: none is.
+	PrefetchUses int
+
+	// Hedge is how long a server may take before the next one is asked too; 0:
+	// it is waited for. See upstream.Config.
+	Hedge time.Duration
+	// ServerRate is the packets a second that one server is sent at most; 0: no
+	// limit.
+	ServerRate int
 
 	// File keeps the cache across restarts; empty: it is not kept.
 	File string
@@ -87,7 +112,14 @@ func Default() Config {
 		MaxTTL:         24 * time.Hour,
 		MinNegativeTTL: 30 * time.Second,
 		MaxNegativeTTL: time.Hour,
+		MaxBytes:       64 << 20,
 		FailureTTL:     5 * time.Second,
+		MaxFailureTTL:  time.Minute,
+		MaxStale:       24 * time.Hour,
+		StaleWait:      200 * time.Millisecond,
+		StaleTTL:       30 * time.Second,
+		PrefetchUses:   3,
+		Hedge:          250 * time.Millisecond,
 		SaveEvery:      5 * time.Minute,
 	}
 }
@@ -102,6 +134,9 @@ type Deps struct {
 	Now func() time.Time
 	// Transport carries the questions; nil: the network.
 	Transport upstream.Transport
+	// Record, if set, is told of every name that the servers gave addresses for,
+	// with the replies. It may wait until ctx ends; the name's askers wait for it.
+	Record func(ctx context.Context, host string, seen []Seen)
 }
 
 // Resolver answers for names. It is safe for concurrent use.
@@ -112,6 +147,10 @@ type Resolver struct {
 	group   *upstream.Group
 	cache   *cache.Cache[*Answer]
 	metrics *metrics
+	record  func(context.Context, string, []Seen)
+	names   map[netip.AddrPort]string // the servers' addresses as text, made once
+
+	prefetching atomic.Int32 // flights that nobody waits for
 
 	slots  chan struct{}      // one is held by every name being asked
 	base   context.Context    // ends every question when Run ends
@@ -140,12 +179,20 @@ func New(cfg Config, deps Deps) *Resolver {
 		deps.Now = time.Now
 	}
 	r := &Resolver{
-		cfg:     cfg,
-		log:     deps.Log,
-		now:     deps.Now,
-		cache:   cache.New[*Answer](cfg.MaxEntries),
+		cfg:    cfg,
+		log:    deps.Log,
+		now:    deps.Now,
+		record: deps.Record,
+		names:  make(map[netip.AddrPort]string),
+		cache: cache.NewLimited(cache.Limits[*Answer]{
+			Entries: cfg.MaxEntries, Bytes: cfg.MaxBytes,
+			Size: func(_ string, a *Answer) int { return a.bytes() },
+		}),
 		slots:   make(chan struct{}, max(cfg.MaxInFlight, 1)),
 		flights: make(map[string]*flight),
+	}
+	for _, s := range cfg.Servers {
+		r.names[s] = s.String()
 	}
 	r.base, r.cancel = context.WithCancel(context.Background())
 	r.metrics = newMetrics(deps.Metrics, r)
@@ -155,9 +202,12 @@ func New(cfg Config, deps Deps) *Resolver {
 		Rounds:     cfg.Rounds,
 		UDPSize:    cfg.UDPSize,
 		Rotate:     cfg.Rotate,
+		Hedge:      cfg.Hedge,
+		Rate:       cfg.ServerRate,
 		Transport:  deps.Transport,
 		Now:        deps.Now,
 		Observe:    r.metrics.observeTry,
+		Hedged:     r.metrics.hedges.Inc,
 	})
 	return r
 }
@@ -217,16 +267,20 @@ func (r *Resolver) Lookup(ctx context.Context, host string, opt Options) Answer 
 	if name == "" {
 		return a
 	}
+	var old *Answer
 	if !opt.Refresh {
-		if a, ok := r.cached(name, r.now()); ok {
+		var fresh bool
+		if a, fresh, old = r.cached(name, r.now()); fresh {
 			return a
 		}
 	}
-	f, err := r.begin(ctx, name, opt.Refresh)
+	wait, cancel := r.patience(ctx, old)
+	defer cancel()
+	f, err := r.begin(wait, name, opt.Refresh)
 	if err != nil {
-		return r.impatient(name, err)
+		return r.impatient(name, old, err)
 	}
-	return r.await(ctx, name, f)
+	return r.await(wait, name, f, old)
 }
 
 // ResolveAll answers for all hosts, in their order, asking for those that need
@@ -238,8 +292,22 @@ func (r *Resolver) ResolveAll(ctx context.Context, hosts []string, rules *static
 		i    int
 		name string
 		f    *flight
+		old  *Answer
 	}
 	var waits []wait
+	// The names that something stale is known of share one limit.
+	var short context.Context
+	stop := func() {}
+	limit := func(old *Answer) context.Context {
+		if old == nil {
+			return ctx
+		}
+		if short == nil {
+			short, stop = r.patience(ctx, old)
+		}
+		return short
+	}
+	defer func() { stop() }()
 	now := r.now()
 	for i, host := range hosts {
 		a, name := r.local(host, rules)
@@ -247,19 +315,20 @@ func (r *Resolver) ResolveAll(ctx context.Context, hosts []string, rules *static
 			answers[i] = a
 			continue
 		}
-		if a, ok := r.cached(name, now); ok {
+		a, fresh, old := r.cached(name, now)
+		if fresh {
 			answers[i] = a
 			continue
 		}
-		f, err := r.begin(ctx, name, false)
+		f, err := r.begin(limit(old), name, false)
 		if err != nil {
-			answers[i] = r.impatient(name, err)
+			answers[i] = r.impatient(name, old, err)
 			continue
 		}
-		waits = append(waits, wait{i, name, f})
+		waits = append(waits, wait{i, name, f, old})
 	}
 	for _, w := range waits {
-		answers[w.i] = r.await(ctx, w.name, w.f)
+		answers[w.i] = r.await(limit(w.old), w.name, w.f, w.old)
 	}
 	return answers
 }
@@ -293,19 +362,33 @@ func (r *Resolver) local(host string, rules *static.Table) (a Answer, name strin
 	return Answer{}, name
 }
 
-func (r *Resolver) cached(name string, now time.Time) (Answer, bool) {
-	held, fresh, _ := r.cache.Get(name, now)
+// cached is the cache's answer, if it is fresh. If it is not, old is what was
+// held that may still be told when the servers are slow.
+func (r *Resolver) cached(name string, now time.Time) (a Answer, fresh bool, old *Answer) {
+	held, fresh, ok, uses := r.cache.Use(name, now)
 	if !fresh {
-		return Answer{}, false
+		if ok {
+			if _, ok = r.stale(held, now); ok {
+				old = held
+			}
+		}
+		return Answer{}, false, old
 	}
-	a := *held
+	if r.wantsPrefetch(held, uses, now) {
+		r.prefetch(name)
+	}
+	a = *held
 	a.FromCache = true
-	return r.told(a, fromCache), true
+	from := fromCache
+	if a.Stale {
+		from = fromStale
+	}
+	return r.told(a, from), true, nil
 }
 
 // deniedBefore says whether the last answer kept, fresh or not, is negative.
 func (r *Resolver) deniedBefore(name string) bool {
-	held, _, ok := r.cache.Get(name, r.now())
+	held, ok := r.cache.Peek(name)
 	return ok && held.Status.Negative()
 }
 
@@ -317,11 +400,15 @@ func (r *Resolver) begin(ctx context.Context, name string, refresh bool) (*fligh
 		return f, err
 	}
 	select {
-	case r.slots <- struct{}{}:
-	case <-r.base.Done():
-		return nil, errStopped
-	case <-ctx.Done():
-		return nil, errBusy
+	case r.slots <- struct{}{}: // first, whoever has no time to wait
+	default:
+		select {
+		case r.slots <- struct{}{}:
+		case <-r.base.Done():
+			return nil, errStopped
+		case <-ctx.Done():
+			return nil, errBusy
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -359,13 +446,18 @@ func (r *Resolver) flying(name string) (*flight, error) {
 func (r *Resolver) fly(name string, f *flight) {
 	ctx, cancel := context.WithTimeout(r.base, r.cfg.Timeout)
 	a := r.settle(ctx, name, r.deniedBefore(name))
+	if r.record != nil && a.Status == Resolved {
+		r.record(ctx, name, a.seen)
+	}
+	a.seen = nil
 	stopping := r.base.Err() != nil
 	cancel()
-	if !stopping || !a.Status.Temporary() {
-		r.cache.Put(name, &a, a.Expires)
+	if a.Status.Temporary() && !stopping {
+		r.metrics.failures[a.reason()].Inc()
 	}
+	told := r.keep(name, &a, stopping)
 	r.mu.Lock()
-	f.answer = &a
+	f.answer = told
 	delete(r.flights, name)
 	r.changed = r.changed || keeps(a.Status)
 	r.mu.Unlock()
@@ -373,27 +465,40 @@ func (r *Resolver) fly(name string, f *flight) {
 	<-r.slots
 }
 
-func (r *Resolver) await(ctx context.Context, name string, f *flight) Answer {
+func (r *Resolver) await(ctx context.Context, name string, f *flight, old *Answer) Answer {
 	select {
 	case <-f.done:
-		return r.told(*f.answer, fromServer)
+		return r.landed(f)
 	default:
 	}
 	select {
 	case <-f.done:
-		return r.told(*f.answer, fromServer)
+		return r.landed(f)
 	case <-ctx.Done():
-		return r.impatient(name, errPending)
+		return r.impatient(name, old, errPending)
 	}
 }
 
-// impatient is the answer for an asker who could not wait, or came too late.
-func (r *Resolver) impatient(name string, why error) Answer {
+func (r *Resolver) landed(f *flight) Answer {
+	from := fromServer
+	if f.answer.Stale {
+		from = fromStale
+	}
+	return r.told(*f.answer, from)
+}
+
+// impatient is the answer for an asker who could not wait, or came too late: old
+// if it may still be told.
+func (r *Resolver) impatient(name string, old *Answer, why error) Answer {
+	now := r.now()
+	if a, ok := r.stale(old, now); ok {
+		return r.told(a, fromStale)
+	}
 	a := Answer{
 		Host:    name,
 		Status:  Timeout,
 		Pending: true,
-		Expires: r.now(),
+		Expires: now,
 		Detail:  why.Error(),
 	}
 	return r.told(a, fromServer)

@@ -13,8 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,8 +25,10 @@ type Class uint8
 
 // The classes, by how much they tell, least first.
 const (
+	// Busy is nobody asked: the rate limit left no room in time.
+	Busy Class = iota + 1
 	// Timeout is no reply in time, or no way to the server.
-	Timeout Class = iota + 1
+	Timeout
 	// Refused is a server that will not answer us (REFUSED, NOTIMP, NOTAUTH).
 	Refused
 	// ServFail is a server that tried and failed, or a reply that is of no use
@@ -39,6 +39,8 @@ const (
 // String is the class in lower case.
 func (c Class) String() string {
 	switch c {
+	case Busy:
+		return "busy"
 	case Timeout:
 		return "timeout"
 	case Refused:
@@ -52,6 +54,7 @@ func (c Class) String() string {
 // Error is a question that no server answered.
 type Error struct {
 	Class  Class
+	Reason Reason
 	Server string // the server whose failure is told; empty: none was asked
 	Err    error
 }
@@ -91,6 +94,15 @@ type Config struct {
 	UDPSize uint16
 	// Rotate spreads the first try over the servers.
 	Rotate bool
+	// Hedge is how long a server may take before the next one is asked beside
+	// it; the first usable reply counts. At most one question in ten is hedged,
+	// after a burst of 16: a slow day must not double the load. 0: never.
+	Hedge time.Duration
+	// Rate is the packets a second that one server is sent at most, a tenth of
+	// that at once; more wait for their turn. 0: no limit.
+	Rate int
+	// Hedged, if set, is told of every hedge.
+	Hedged func()
 	// Transport carries the queries; nil is the network.
 	Transport Transport
 	// Now is the clock of the servers' health; nil is time.Now.
@@ -101,11 +113,13 @@ type Config struct {
 }
 
 // Group is a list of servers that stand for one another. It is safe for
-// concurrent use and starts no goroutine.
+// concurrent use; its only goroutines are those of a hedged Ask, which has ended
+// them when it returns.
 type Group struct {
 	cfg     Config
 	servers []*server
 	turn    atomic.Uint32
+	hedges  budget
 }
 
 // New makes a group. It panics without servers: that is a fault of the caller.
@@ -122,10 +136,13 @@ func New(cfg Config) *Group {
 	if cfg.Observe == nil {
 		cfg.Observe = func(string, string, time.Duration) {}
 	}
+	if cfg.Hedged == nil {
+		cfg.Hedged = func() {}
+	}
 	cfg.Rounds = max(cfg.Rounds, 1)
 	g := &Group{cfg: cfg}
 	for _, a := range cfg.Servers {
-		g.servers = append(g.servers, &server{addr: a})
+		g.servers = append(g.servers, &server{addr: a, pace: newPace(cfg.Rate)})
 	}
 	return g
 }
@@ -133,73 +150,50 @@ func New(cfg Config) *Group {
 // Servers are the addresses in order of preference.
 func (g *Group) Servers() []netip.AddrPort { return g.cfg.Servers }
 
-// Ask asks for name's records of one type until a server gives a usable reply,
-// every round is spent or ctx ends. name is absolute or not, the same is asked.
-// A server equal to avoid is asked after the others that are well.
-// The error is an *Error.
-func (g *Group) Ask(ctx context.Context, name string, qtype uint16, avoid netip.AddrPort) (Reply, error) {
-	var best *Error
-	keep := func(e *Error) {
-		if best == nil || e.Class > best.Class {
-			best = e
-		}
-	}
-	var refused map[*server]bool
-	timeout := g.cfg.TryTimeout
-	for range g.cfg.Rounds {
-		for _, s := range g.order(avoid) {
-			if refused[s] {
-				continue
-			}
-			if err := ctx.Err(); err != nil {
-				keep(&Error{Class: Timeout, Err: err})
-				return Reply{}, best
-			}
-			msg, failure := g.try(ctx, s, name, qtype, timeout)
-			if failure == nil {
-				return Reply{Msg: msg, Server: s.addr}, nil
-			}
-			keep(failure)
-			if failure.Class == Refused {
-				if refused == nil {
-					refused = make(map[*server]bool)
-				}
-				refused[s] = true
-			}
-		}
-		timeout *= 2
-	}
-	if best == nil { // unreachable while there are servers; kept for safety
-		best = &Error{Class: Timeout, Err: errors.New("no server was asked")}
-	}
-	return Reply{}, best
-}
-
 // try asks one server once, over TCP too if the reply does not fit, and without
 // EDNS0 if the server does not know it.
 func (g *Group) try(ctx context.Context, s *server, name string, qtype uint16, timeout time.Duration) (*dns.Msg, *Error) {
-	fail := func(c Class, err error) *Error {
-		return &Error{Class: c, Server: s.addr.String(), Err: err}
+	fail := func(c Class, r Reason, err error) (*dns.Msg, *Error) {
+		return nil, &Error{Class: c, Reason: r, Server: s.name(), Err: err}
+	}
+	// A server that refuses, or sends us on, is as good as none: it is asked
+	// last after a while. One that fails for a name is well.
+	useless := func(r Reason, err error) (*dns.Msg, *Error) {
+		s.failed(g.cfg.Now())
+		return fail(Refused, r, err)
 	}
 	edns := true
 	network := "udp"
 	for {
 		q := g.query(name, qtype, edns)
 		msg, err := g.exchange(ctx, s, network, q, timeout)
+		if errors.Is(err, errRate) {
+			return fail(Busy, ReasonRate, err)
+		}
 		if err != nil {
-			return nil, fail(Timeout, err)
+			return fail(Timeout, ReasonTimeout, err)
 		}
 		if network == "udp" && msg.Truncated {
 			network = "tcp" // RFC 7766 section 5
 			continue
 		}
+		reason, told := explain(msg)
+		if reason == ReasonFiltered {
+			// RFC 8914 sections 4.16 to 4.19: whatever the reply says of the name
+			// is the server's policy, not the DNS.
+			s.worked()
+			return fail(Refused, reason, errors.New(told))
+		}
 		switch msg.Rcode {
 		case dns.RcodeSuccess:
 			if lame(msg) {
-				return nil, fail(ServFail, errors.New("the reply is a referral: the server is not a recursive resolver"))
+				s.failed(g.cfg.Now())
+				return fail(ServFail, ReasonLame, errors.New("the reply neither answers nor denies: the server does not recurse, and the name is not its own"))
 			}
+			s.worked()
 			return msg, nil
 		case dns.RcodeNameError:
+			s.worked()
 			return msg, nil
 		case dns.RcodeFormatError, dns.RcodeNotImplemented, dns.RcodeBadVers:
 			if edns { // RFC 6891 section 7
@@ -207,19 +201,27 @@ func (g *Group) try(ctx context.Context, s *server, name string, qtype uint16, t
 				continue
 			}
 			if msg.Rcode == dns.RcodeNotImplemented {
-				return nil, fail(Refused, errors.New("NOTIMP"))
+				return useless(ReasonRefused, errors.New(told))
 			}
-			return nil, fail(ServFail, errors.New(rcodeName(msg.Rcode)))
+			s.worked()
+			return fail(ServFail, ReasonFormat, errors.New(told))
 		case dns.RcodeRefused, dns.RcodeNotAuth:
-			return nil, fail(Refused, errors.New(rcodeName(msg.Rcode)))
+			return useless(ReasonRefused, errors.New(told))
 		default:
-			return nil, fail(ServFail, errors.New(rcodeName(msg.Rcode)))
+			s.worked()
+			return fail(ServFail, reason, errors.New(told))
 		}
 	}
 }
 
-// exchange is one packet and its reply, with the server's health kept.
+// exchange is one packet and its reply, sent when the server's rate allows it.
+// No reply counts against the server's health; what a reply is worth is for the
+// caller to say. The error is errRate if nothing was sent.
 func (g *Group) exchange(ctx context.Context, s *server, network string, q *dns.Msg, timeout time.Duration) (*dns.Msg, error) {
+	if err := s.wait(ctx, g.cfg.Now); err != nil {
+		g.cfg.Observe(network, Busy.String(), 0)
+		return nil, err
+	}
 	tctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	begin := time.Now()
@@ -229,14 +231,10 @@ func (g *Group) exchange(ctx context.Context, s *server, network string, q *dns.
 	}
 	outcome := Timeout.String()
 	switch {
-	case err != nil:
-		// Giving up from above says nothing about the server.
-		if ctx.Err() == nil {
-			s.failed(g.cfg.Now())
-		}
-	default:
-		s.worked()
+	case err == nil:
 		outcome = outcomeOf(msg)
+	case ctx.Err() == nil: // giving up from above says nothing about the server
+		s.failed(g.cfg.Now())
 	}
 	g.cfg.Observe(network, outcome, time.Since(begin))
 	return msg, err
@@ -253,9 +251,9 @@ func (g *Group) query(name string, qtype uint16, edns bool) *dns.Msg {
 	return q
 }
 
-// lame says that a NOERROR reply neither answers nor denies but sends us on to
-// other servers (RFC 2308 section 2.2, referral), which only a server that does
-// not recurse does.
+// lame says that a NOERROR reply neither answers nor denies: it sends us on to
+// other servers (RFC 2308 section 2.2, referral), or is empty and comes from a
+// server that neither recurses nor owns the name.
 func lame(m *dns.Msg) bool {
 	if len(m.Answer) > 0 || m.RecursionAvailable {
 		return false
@@ -269,7 +267,7 @@ func lame(m *dns.Msg) bool {
 			ns = true
 		}
 	}
-	return ns
+	return ns || !m.Authoritative
 }
 
 func outcomeOf(m *dns.Msg) string {
@@ -285,93 +283,4 @@ func outcomeOf(m *dns.Msg) string {
 		return Refused.String()
 	}
 	return ServFail.String()
-}
-
-func rcodeName(rcode int) string {
-	if s, ok := dns.RcodeToString[rcode]; ok {
-		return s
-	}
-	return fmt.Sprintf("RCODE%d", rcode)
-}
-
-// Health bounds: a server that failed downAfter times in a row is asked last
-// for a while that doubles from minDown to maxDown.
-const (
-	downAfter = 3
-	minDown   = time.Second
-	maxDown   = 30 * time.Second
-)
-
-// server is one address and its health.
-type server struct {
-	addr netip.AddrPort
-
-	mu        sync.Mutex
-	failures  int // in a row
-	downUntil time.Time
-}
-
-func (s *server) failed(now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.failures++
-	if s.failures < downAfter || now.Before(s.downUntil) {
-		return
-	}
-	down := minDown << min(s.failures-downAfter, 16)
-	s.downUntil = now.Add(min(down, maxDown))
-}
-
-func (s *server) worked() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.failures, s.downUntil = 0, time.Time{}
-}
-
-func (s *server) down(now time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return now.Before(s.downUntil)
-}
-
-// order is the servers as they are to be asked now: those that are well, the
-// one to avoid after them, those that are down last. Nobody is left out: when
-// all are down, asking is the only way to find out that one is back.
-func (g *Group) order(avoid netip.AddrPort) []*server {
-	if len(g.servers) == 1 {
-		return g.servers
-	}
-	list := slices.Clone(g.servers)
-	if g.cfg.Rotate {
-		k := int(g.turn.Add(1)-1) % len(list)
-		list = append(list[k:len(list):len(list)], list[:k]...)
-	}
-	now := g.cfg.Now()
-	rank := func(s *server) int {
-		switch {
-		case s.down(now):
-			return 2
-		case s.addr == avoid:
-			return 1
-		}
-		return 0
-	}
-	ranks := make(map[*server]int, len(list))
-	for _, s := range list {
-		ranks[s] = rank(s)
-	}
-	slices.SortStableFunc(list, func(a, b *server) int { return ranks[a] - ranks[b] })
-	return list
-}
-
-// Down is how many servers are being avoided at this moment.
-func (g *Group) Down() int {
-	now := g.cfg.Now()
-	n := 0
-	for _, s := range g.servers {
-		if s.down(now) {
-			n++
-		}
-	}
-	return n
 }
