@@ -55,6 +55,9 @@ func Open(ctx context.Context, o Options) (*Frontier, error) {
 	if err := f.loadControl(); err != nil {
 		return nil, errors.Join(err, f.st.Close())
 	}
+	if err := f.afterRestore(); err != nil {
+		return nil, errors.Join(err, f.st.Close())
+	}
 	if err := f.openSeen(); err != nil {
 		return nil, errors.Join(err, f.st.Close())
 	}

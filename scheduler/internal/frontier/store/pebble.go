@@ -238,6 +238,24 @@ func (s *Pebble) Close() (err error) {
 // Metrics returns Pebble's own figures, for people.
 func (s *Pebble) Metrics() *pebble.Metrics { return s.db.Metrics() }
 
+// Snapshot makes a folder, which must not exist, that holds what was applied,
+// durably: a store of its own, with files linked where that can be.
+func (s *Pebble) Snapshot(dir string) error {
+	if s.closed.Load() {
+		return ErrClosed
+	}
+	return s.db.Checkpoint(dir, pebble.WithFlushedWAL())
+}
+
+// SyncDir makes the names in a folder durable.
+func SyncDir(fs vfs.FS, path string) error {
+	d, err := fs.OpenDir(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
 // Settle writes the buffers out and merges the files, as time does by itself:
 // for measurements of size.
 func (s *Pebble) Settle(ctx context.Context) error {
