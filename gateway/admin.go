@@ -255,3 +255,14 @@ func (g *Gateway) ListInstances(ctx context.Context, _ *gatewayv1.ListInstancesR
 	}
 	return &gatewayv1.ListInstancesResponse{Instances: res.GetInstances(), MembershipEpoch: res.GetMembershipEpoch()}, nil
 }
+
+// Checkpoint implements AdminService.
+func (g *Gateway) Checkpoint(ctx context.Context, req *gatewayv1.CheckpointRequest) (*gatewayv1.CheckpointResponse, error) {
+	res, err := ask(ctx, g, "make a snapshot", func(ctx context.Context, c schedulerv1.ControlServiceClient) (*schedulerv1.CheckpointResponse, error) {
+		return c.Checkpoint(ctx, &schedulerv1.CheckpointRequest{Folder: req.GetQuestion().GetFolder()})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &gatewayv1.CheckpointResponse{Answer: res}, nil
+}

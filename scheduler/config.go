@@ -15,14 +15,20 @@ const Port = 7071
 type Config struct {
 	service.Config `yaml:",inline"`
 
-	Dir            string        `yaml:"dir" usage:"folder of the frontier"`
-	LeaseDeadline  time.Duration `yaml:"lease_deadline" usage:"how long a lease lasts without a sign of life from its downloader"`
-	LeaseGrace     time.Duration `yaml:"lease_grace" usage:"what the scheduler waits beyond a lease's deadline"`
-	MaxLease       time.Duration `yaml:"max_lease" usage:"how long signs of life can stretch a lease"`
-	AdoptWait      time.Duration `yaml:"adopt_wait" usage:"how long after a start the leases of before are kept for downloaders that still hold them"`
-	MaxActiveHosts int           `yaml:"max_active_hosts" usage:"queues kept in memory; the others wait on disk"`
-	DrainTimeout   time.Duration `yaml:"drain_timeout" usage:"how long leases that are out may take to come home when the scheduler stops"`
-	CommitWindow   int           `yaml:"commit_window" usage:"commits worked on at a time on one stream"`
+	Dir                string        `yaml:"dir" usage:"folder of the frontier"`
+	LeaseDeadline      time.Duration `yaml:"lease_deadline" usage:"how long a lease lasts without a sign of life from its downloader"`
+	LeaseGrace         time.Duration `yaml:"lease_grace" usage:"what the scheduler waits beyond a lease's deadline"`
+	MaxLease           time.Duration `yaml:"max_lease" usage:"how long signs of life can stretch a lease"`
+	AdoptWait          time.Duration `yaml:"adopt_wait" usage:"how long after a start the leases of before are kept for downloaders that still hold them"`
+	MaxActiveHosts     int           `yaml:"max_active_hosts" usage:"queues kept in memory; the others wait on disk"`
+	DrainTimeout       time.Duration `yaml:"drain_timeout" usage:"how long leases that are out may take to come home when the scheduler stops"`
+	SeenFilterBytes    int           `yaml:"seen_filter_bytes" usage:"most memory of the filter that tells new URLs from known ones; 10 bits a URL are best"`
+	SeenCacheBytes     int           `yaml:"seen_cache_bytes" usage:"memory for blocks of the seen set's files"`
+	StoreCacheBytes    int64         `yaml:"store_cache_bytes" usage:"memory for blocks of the store's files"`
+	CheckpointInterval time.Duration `yaml:"checkpoint_interval" usage:"how often a snapshot of the frontier is made; 0: never"`
+	CheckpointDir      string        `yaml:"checkpoint_dir" usage:"folder of the snapshots, on the frontier's file system so that files can be linked"`
+	CheckpointKeep     int           `yaml:"checkpoint_keep" usage:"how many snapshots are kept"`
+	CommitWindow       int           `yaml:"commit_window" usage:"commits worked on at a time on one stream"`
 
 	// SingleProcess: the ring is one process, so leases found at the start
 	// belong to nobody. It is no setting of the binary.
@@ -32,15 +38,19 @@ type Config struct {
 // Default returns the settings of a scheduler on this machine.
 func Default() Config {
 	return Config{
-		Config:         service.Defaults("scheduler", Port),
-		Dir:            "frontier",
-		LeaseDeadline:  2 * time.Minute,
-		LeaseGrace:     15 * time.Second,
-		MaxLease:       time.Hour,
-		AdoptWait:      30 * time.Second,
-		MaxActiveHosts: 10000,
-		DrainTimeout:   20 * time.Second,
-		CommitWindow:   256,
+		Config:          service.Defaults("scheduler", Port),
+		Dir:             "frontier",
+		LeaseDeadline:   2 * time.Minute,
+		LeaseGrace:      15 * time.Second,
+		MaxLease:        time.Hour,
+		AdoptWait:       30 * time.Second,
+		MaxActiveHosts:  10000,
+		DrainTimeout:    20 * time.Second,
+		CommitWindow:    256,
+		SeenFilterBytes: 64 << 20,
+		SeenCacheBytes:  16 << 20,
+		StoreCacheBytes: 64 << 20,
+		CheckpointKeep:  2,
 	}
 }
 
@@ -64,6 +74,23 @@ func (c Config) Validate() error {
 	}
 	if c.MaxActiveHosts < 1 {
 		errs = append(errs, config.Invalid("max_active_hosts", "must be at least 1, is %d", c.MaxActiveHosts))
+	}
+	for _, m := range []struct {
+		name  string
+		bytes int64
+	}{{"seen_filter_bytes", int64(c.SeenFilterBytes)}, {"seen_cache_bytes", int64(c.SeenCacheBytes)}, {"store_cache_bytes", c.StoreCacheBytes}} {
+		if m.bytes < 1<<20 {
+			errs = append(errs, config.Invalid(m.name, "must be at least 1048576, is %d", m.bytes))
+		}
+	}
+	if c.CheckpointInterval < 0 {
+		errs = append(errs, config.Invalid("checkpoint_interval", "must not be negative, is %s", c.CheckpointInterval))
+	}
+	if c.CheckpointInterval > 0 && c.CheckpointDir == "" {
+		errs = append(errs, config.Invalid("checkpoint_dir", "is empty; name the folder of the snapshots"))
+	}
+	if c.CheckpointKeep < 1 {
+		errs = append(errs, config.Invalid("checkpoint_keep", "must be at least 1, is %d", c.CheckpointKeep))
 	}
 	if c.CommitWindow < 1 {
 		errs = append(errs, config.Invalid("commit_window", "must be at least 1, is %d", c.CommitWindow))

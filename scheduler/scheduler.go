@@ -94,7 +94,7 @@ func (s *Scheduler) setRunning(err error) {
 // come home and closes the frontier.
 func (s *Scheduler) Run(ctx context.Context) (err error) {
 	defer func() { s.setRunning(fmt.Errorf("the scheduler has stopped: %w", errors.Join(err, context.Canceled))) }()
-	store, err := frontier.OpenStore(s.cfg.Dir)
+	store, err := frontier.OpenStoreWith(s.cfg.Dir, s.cfg.StoreCacheBytes)
 	if err != nil {
 		return err
 	}
@@ -102,6 +102,7 @@ func (s *Scheduler) Run(ctx context.Context) (err error) {
 		Store: store, Logger: s.log, Registerer: s.deps.Registerer, Lookup: s.lookup,
 		LeaseDeadline: s.cfg.LeaseDeadline, LeaseGrace: s.cfg.LeaseGrace, MaxLease: s.cfg.MaxLease,
 		MaxActiveHosts: s.cfg.MaxActiveHosts, DeadLeasesAtStart: s.cfg.SingleProcess, AdoptWait: s.cfg.AdoptWait,
+		SeenFilterBytes: s.cfg.SeenFilterBytes, SeenCacheBytes: s.cfg.SeenCacheBytes,
 	})
 	if err != nil {
 		return errors.Join(err, store.Close())
@@ -128,6 +129,7 @@ func (s *Scheduler) Run(ctx context.Context) (err error) {
 		return s.dispatchAll(workCtx)
 	})
 	group.Go(func() error { return s.publish(workCtx) })
+	group.Go(func() error { return s.checkpoints(workCtx) })
 	err = group.Wait()
 	s.members.shutdown()
 	s.dnsers.close()

@@ -98,6 +98,7 @@ type grammar struct {
 	Instance   instanceCmd   `cmd:"" help:"Services that have joined: list, wait."`
 	Why        whyCmd        `cmd:"" help:"What happened to a URL, and what will."`
 	Audit      auditCmd      `cmd:"" help:"Recompute a crawl's invariants, at rest or while it runs."`
+	Checkpoint checkpointCmd `cmd:"" help:"Make a snapshot of a crawl's state, also while it runs."`
 	Warc       warcCmd       `cmd:"" help:"WARC files: verify."`
 	Fetch      fetchCmd      `cmd:"" help:"Fetch one URL and say all about it: status, timings, address, TLS, headers, charset."`
 	Robots     robotsCmd     `cmd:"" help:"Which line of a robots.txt decides for a path."`

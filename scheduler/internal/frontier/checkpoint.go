@@ -23,8 +23,8 @@ type snapshotter interface {
 }
 
 const (
-	// partial ends the name of a snapshot that is being made.
-	partial = ".partial"
+	// Partial ends the name of a snapshot that is being made.
+	Partial = ".partial"
 	// restoreMark is a file of a snapshot that makes whoever opens it, or a
 	// copy, give the jobs' frontiers new epochs: what others remember of the
 	// frontier that went on is not true of this one.
@@ -71,7 +71,7 @@ func (f *Frontier) Checkpoint(ctx context.Context, dest string) error {
 }
 
 func snapshot(fs vfs.FS, snap snapshotter, dir *sieve.Dir, runs []uint64, dest string) error {
-	tmp := dest + partial
+	tmp := dest + Partial
 	if err := fs.RemoveAll(tmp); err != nil { // of one that was cut
 		return err
 	}

@@ -15,8 +15,11 @@ import (
 
 // OpenStore opens the Pebble store of a directory and creates it where there
 // is none. Errors: ErrLocked, ErrCorrupt, ErrStorage, or the file system's.
-func OpenStore(dir string) (Store, error) {
-	s, err := store.OpenPebble(dir, store.PebbleOptions{})
+func OpenStore(dir string) (Store, error) { return OpenStoreWith(dir, 0) }
+
+// OpenStoreWith is OpenStore with a size of the cache of blocks; 0: its default.
+func OpenStoreWith(dir string, cacheBytes int64) (Store, error) {
+	s, err := store.OpenPebble(dir, store.PebbleOptions{CacheBytes: cacheBytes})
 	if err != nil {
 		return nil, err
 	}

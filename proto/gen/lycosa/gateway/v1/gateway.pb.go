@@ -1902,6 +1902,98 @@ func (x *ExplainJobResponse) GetAnswer() *v11.ExplainJobResponse {
 	return nil
 }
 
+// CheckpointRequest is the question of Checkpoint.
+type CheckpointRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The question.
+	Question      *v11.CheckpointRequest `protobuf:"bytes,1,opt,name=question,proto3" json:"question,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckpointRequest) Reset() {
+	*x = CheckpointRequest{}
+	mi := &file_lycosa_gateway_v1_gateway_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckpointRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckpointRequest) ProtoMessage() {}
+
+func (x *CheckpointRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_gateway_v1_gateway_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckpointRequest.ProtoReflect.Descriptor instead.
+func (*CheckpointRequest) Descriptor() ([]byte, []int) {
+	return file_lycosa_gateway_v1_gateway_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *CheckpointRequest) GetQuestion() *v11.CheckpointRequest {
+	if x != nil {
+		return x.Question
+	}
+	return nil
+}
+
+// CheckpointResponse is the answer of Checkpoint.
+type CheckpointResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The answer.
+	Answer        *v11.CheckpointResponse `protobuf:"bytes,1,opt,name=answer,proto3" json:"answer,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckpointResponse) Reset() {
+	*x = CheckpointResponse{}
+	mi := &file_lycosa_gateway_v1_gateway_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckpointResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckpointResponse) ProtoMessage() {}
+
+func (x *CheckpointResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_gateway_v1_gateway_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckpointResponse.ProtoReflect.Descriptor instead.
+func (*CheckpointResponse) Descriptor() ([]byte, []int) {
+	return file_lycosa_gateway_v1_gateway_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *CheckpointResponse) GetAnswer() *v11.CheckpointResponse {
+	if x != nil {
+		return x.Answer
+	}
+	return nil
+}
+
 // AuditRequest is the question of Audit.
 type AuditRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1913,7 +2005,7 @@ type AuditRequest struct {
 
 func (x *AuditRequest) Reset() {
 	*x = AuditRequest{}
-	mi := &file_lycosa_gateway_v1_gateway_proto_msgTypes[38]
+	mi := &file_lycosa_gateway_v1_gateway_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1925,7 +2017,7 @@ func (x *AuditRequest) String() string {
 func (*AuditRequest) ProtoMessage() {}
 
 func (x *AuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_gateway_v1_gateway_proto_msgTypes[38]
+	mi := &file_lycosa_gateway_v1_gateway_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1938,7 +2030,7 @@ func (x *AuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRequest.ProtoReflect.Descriptor instead.
 func (*AuditRequest) Descriptor() ([]byte, []int) {
-	return file_lycosa_gateway_v1_gateway_proto_rawDescGZIP(), []int{38}
+	return file_lycosa_gateway_v1_gateway_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *AuditRequest) GetQuestion() *v11.AuditRequest {
@@ -1959,7 +2051,7 @@ type AuditResponse struct {
 
 func (x *AuditResponse) Reset() {
 	*x = AuditResponse{}
-	mi := &file_lycosa_gateway_v1_gateway_proto_msgTypes[39]
+	mi := &file_lycosa_gateway_v1_gateway_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1971,7 +2063,7 @@ func (x *AuditResponse) String() string {
 func (*AuditResponse) ProtoMessage() {}
 
 func (x *AuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_gateway_v1_gateway_proto_msgTypes[39]
+	mi := &file_lycosa_gateway_v1_gateway_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1984,7 +2076,7 @@ func (x *AuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditResponse.ProtoReflect.Descriptor instead.
 func (*AuditResponse) Descriptor() ([]byte, []int) {
-	return file_lycosa_gateway_v1_gateway_proto_rawDescGZIP(), []int{39}
+	return file_lycosa_gateway_v1_gateway_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *AuditResponse) GetAnswer() *v11.AuditResponse {
@@ -2089,11 +2181,15 @@ const file_lycosa_gateway_v1_gateway_proto_rawDesc = "" +
 	"\x11ExplainJobRequest\x12J\n" +
 	"\bquestion\x18\x01 \x01(\v2&.lycosa.scheduler.v1.ExplainJobRequestB\x06\xbaH\x03\xc8\x01\x01R\bquestion\"U\n" +
 	"\x12ExplainJobResponse\x12?\n" +
-	"\x06answer\x18\x01 \x01(\v2'.lycosa.scheduler.v1.ExplainJobResponseR\x06answer\"M\n" +
+	"\x06answer\x18\x01 \x01(\v2'.lycosa.scheduler.v1.ExplainJobResponseR\x06answer\"W\n" +
+	"\x11CheckpointRequest\x12B\n" +
+	"\bquestion\x18\x01 \x01(\v2&.lycosa.scheduler.v1.CheckpointRequestR\bquestion\"U\n" +
+	"\x12CheckpointResponse\x12?\n" +
+	"\x06answer\x18\x01 \x01(\v2'.lycosa.scheduler.v1.CheckpointResponseR\x06answer\"M\n" +
 	"\fAuditRequest\x12=\n" +
 	"\bquestion\x18\x01 \x01(\v2!.lycosa.scheduler.v1.AuditRequestR\bquestion\"K\n" +
 	"\rAuditResponse\x12:\n" +
-	"\x06answer\x18\x01 \x01(\v2\".lycosa.scheduler.v1.AuditResponseR\x06answer2\x88\x0e\n" +
+	"\x06answer\x18\x01 \x01(\v2\".lycosa.scheduler.v1.AuditResponseR\x06answer2\xe3\x0e\n" +
 	"\fAdminService\x12V\n" +
 	"\tCreateJob\x12#.lycosa.gateway.v1.CreateJobRequest\x1a$.lycosa.gateway.v1.CreateJobResponse\x12V\n" +
 	"\tUpdateJob\x12#.lycosa.gateway.v1.UpdateJobRequest\x1a$.lycosa.gateway.v1.UpdateJobResponse\x12S\n" +
@@ -2117,7 +2213,9 @@ const file_lycosa_gateway_v1_gateway_proto_rawDesc = "" +
 	"\x0eChangeOverlays\x12(.lycosa.gateway.v1.ChangeOverlaysRequest\x1a).lycosa.gateway.v1.ChangeOverlaysResponse\x12Y\n" +
 	"\n" +
 	"ExplainJob\x12$.lycosa.gateway.v1.ExplainJobRequest\x1a%.lycosa.gateway.v1.ExplainJobResponse\x12J\n" +
-	"\x05Audit\x12\x1f.lycosa.gateway.v1.AuditRequest\x1a .lycosa.gateway.v1.AuditResponseB2Z0lycosa.dev/proto/gen/lycosa/gateway/v1;gatewayv1b\x06proto3"
+	"\x05Audit\x12\x1f.lycosa.gateway.v1.AuditRequest\x1a .lycosa.gateway.v1.AuditResponse\x12Y\n" +
+	"\n" +
+	"Checkpoint\x12$.lycosa.gateway.v1.CheckpointRequest\x1a%.lycosa.gateway.v1.CheckpointResponseB2Z0lycosa.dev/proto/gen/lycosa/gateway/v1;gatewayv1b\x06proto3"
 
 var (
 	file_lycosa_gateway_v1_gateway_proto_rawDescOnce sync.Once
@@ -2131,7 +2229,7 @@ func file_lycosa_gateway_v1_gateway_proto_rawDescGZIP() []byte {
 	return file_lycosa_gateway_v1_gateway_proto_rawDescData
 }
 
-var file_lycosa_gateway_v1_gateway_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_lycosa_gateway_v1_gateway_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_lycosa_gateway_v1_gateway_proto_goTypes = []any{
 	(*CreateJobRequest)(nil),             // 0: lycosa.gateway.v1.CreateJobRequest
 	(*CreateJobResponse)(nil),            // 1: lycosa.gateway.v1.CreateJobResponse
@@ -2171,104 +2269,112 @@ var file_lycosa_gateway_v1_gateway_proto_goTypes = []any{
 	(*ChangeOverlaysResponse)(nil),       // 35: lycosa.gateway.v1.ChangeOverlaysResponse
 	(*ExplainJobRequest)(nil),            // 36: lycosa.gateway.v1.ExplainJobRequest
 	(*ExplainJobResponse)(nil),           // 37: lycosa.gateway.v1.ExplainJobResponse
-	(*AuditRequest)(nil),                 // 38: lycosa.gateway.v1.AuditRequest
-	(*AuditResponse)(nil),                // 39: lycosa.gateway.v1.AuditResponse
-	(*v1.Spec)(nil),                      // 40: lycosa.job.v1.Spec
-	(*v11.JobStatus)(nil),                // 41: lycosa.scheduler.v1.JobStatus
-	(*v11.RejectedSeed)(nil),             // 42: lycosa.scheduler.v1.RejectedSeed
-	(*durationpb.Duration)(nil),          // 43: google.protobuf.Duration
-	(*v11.ExplainResponse)(nil),          // 44: lycosa.scheduler.v1.ExplainResponse
-	(v11.QueueState)(0),                  // 45: lycosa.scheduler.v1.QueueState
-	(*v11.QueueStatus)(nil),              // 46: lycosa.scheduler.v1.QueueStatus
-	(*v11.Instance)(nil),                 // 47: lycosa.scheduler.v1.Instance
-	(*v11.ShowQueueRequest)(nil),         // 48: lycosa.scheduler.v1.ShowQueueRequest
-	(*v11.ShowQueueResponse)(nil),        // 49: lycosa.scheduler.v1.ShowQueueResponse
-	(*v11.UpdateQueueRequest)(nil),       // 50: lycosa.scheduler.v1.UpdateQueueRequest
-	(*v11.UpdateQueueResponse)(nil),      // 51: lycosa.scheduler.v1.UpdateQueueResponse
-	(*v11.ChangeExclusionsRequest)(nil),  // 52: lycosa.scheduler.v1.ChangeExclusionsRequest
-	(*v11.ChangeExclusionsResponse)(nil), // 53: lycosa.scheduler.v1.ChangeExclusionsResponse
-	(*v11.ChangeOverlaysRequest)(nil),    // 54: lycosa.scheduler.v1.ChangeOverlaysRequest
-	(*v11.ChangeOverlaysResponse)(nil),   // 55: lycosa.scheduler.v1.ChangeOverlaysResponse
-	(*v11.ExplainJobRequest)(nil),        // 56: lycosa.scheduler.v1.ExplainJobRequest
-	(*v11.ExplainJobResponse)(nil),       // 57: lycosa.scheduler.v1.ExplainJobResponse
-	(*v11.AuditRequest)(nil),             // 58: lycosa.scheduler.v1.AuditRequest
-	(*v11.AuditResponse)(nil),            // 59: lycosa.scheduler.v1.AuditResponse
+	(*CheckpointRequest)(nil),            // 38: lycosa.gateway.v1.CheckpointRequest
+	(*CheckpointResponse)(nil),           // 39: lycosa.gateway.v1.CheckpointResponse
+	(*AuditRequest)(nil),                 // 40: lycosa.gateway.v1.AuditRequest
+	(*AuditResponse)(nil),                // 41: lycosa.gateway.v1.AuditResponse
+	(*v1.Spec)(nil),                      // 42: lycosa.job.v1.Spec
+	(*v11.JobStatus)(nil),                // 43: lycosa.scheduler.v1.JobStatus
+	(*v11.RejectedSeed)(nil),             // 44: lycosa.scheduler.v1.RejectedSeed
+	(*durationpb.Duration)(nil),          // 45: google.protobuf.Duration
+	(*v11.ExplainResponse)(nil),          // 46: lycosa.scheduler.v1.ExplainResponse
+	(v11.QueueState)(0),                  // 47: lycosa.scheduler.v1.QueueState
+	(*v11.QueueStatus)(nil),              // 48: lycosa.scheduler.v1.QueueStatus
+	(*v11.Instance)(nil),                 // 49: lycosa.scheduler.v1.Instance
+	(*v11.ShowQueueRequest)(nil),         // 50: lycosa.scheduler.v1.ShowQueueRequest
+	(*v11.ShowQueueResponse)(nil),        // 51: lycosa.scheduler.v1.ShowQueueResponse
+	(*v11.UpdateQueueRequest)(nil),       // 52: lycosa.scheduler.v1.UpdateQueueRequest
+	(*v11.UpdateQueueResponse)(nil),      // 53: lycosa.scheduler.v1.UpdateQueueResponse
+	(*v11.ChangeExclusionsRequest)(nil),  // 54: lycosa.scheduler.v1.ChangeExclusionsRequest
+	(*v11.ChangeExclusionsResponse)(nil), // 55: lycosa.scheduler.v1.ChangeExclusionsResponse
+	(*v11.ChangeOverlaysRequest)(nil),    // 56: lycosa.scheduler.v1.ChangeOverlaysRequest
+	(*v11.ChangeOverlaysResponse)(nil),   // 57: lycosa.scheduler.v1.ChangeOverlaysResponse
+	(*v11.ExplainJobRequest)(nil),        // 58: lycosa.scheduler.v1.ExplainJobRequest
+	(*v11.ExplainJobResponse)(nil),       // 59: lycosa.scheduler.v1.ExplainJobResponse
+	(*v11.CheckpointRequest)(nil),        // 60: lycosa.scheduler.v1.CheckpointRequest
+	(*v11.CheckpointResponse)(nil),       // 61: lycosa.scheduler.v1.CheckpointResponse
+	(*v11.AuditRequest)(nil),             // 62: lycosa.scheduler.v1.AuditRequest
+	(*v11.AuditResponse)(nil),            // 63: lycosa.scheduler.v1.AuditResponse
 }
 var file_lycosa_gateway_v1_gateway_proto_depIdxs = []int32{
-	40, // 0: lycosa.gateway.v1.CreateJobRequest.spec:type_name -> lycosa.job.v1.Spec
-	41, // 1: lycosa.gateway.v1.CreateJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
-	40, // 2: lycosa.gateway.v1.UpdateJobRequest.spec:type_name -> lycosa.job.v1.Spec
-	41, // 3: lycosa.gateway.v1.UpdateJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
-	41, // 4: lycosa.gateway.v1.ListJobsResponse.jobs:type_name -> lycosa.scheduler.v1.JobStatus
-	41, // 5: lycosa.gateway.v1.ShowJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
-	41, // 6: lycosa.gateway.v1.StartJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
-	41, // 7: lycosa.gateway.v1.PauseJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
-	41, // 8: lycosa.gateway.v1.ResumeJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
-	41, // 9: lycosa.gateway.v1.StopJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
-	42, // 10: lycosa.gateway.v1.AddSeedsResponse.rejected:type_name -> lycosa.scheduler.v1.RejectedSeed
-	43, // 11: lycosa.gateway.v1.WatchJobRequest.interval:type_name -> google.protobuf.Duration
-	41, // 12: lycosa.gateway.v1.WatchJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
-	44, // 13: lycosa.gateway.v1.ExplainUrlResponse.explanation:type_name -> lycosa.scheduler.v1.ExplainResponse
-	45, // 14: lycosa.gateway.v1.ListQueuesRequest.state:type_name -> lycosa.scheduler.v1.QueueState
-	46, // 15: lycosa.gateway.v1.ListQueuesResponse.queues:type_name -> lycosa.scheduler.v1.QueueStatus
-	47, // 16: lycosa.gateway.v1.ListInstancesResponse.instances:type_name -> lycosa.scheduler.v1.Instance
-	48, // 17: lycosa.gateway.v1.ShowQueueRequest.question:type_name -> lycosa.scheduler.v1.ShowQueueRequest
-	49, // 18: lycosa.gateway.v1.ShowQueueResponse.answer:type_name -> lycosa.scheduler.v1.ShowQueueResponse
-	50, // 19: lycosa.gateway.v1.UpdateQueueRequest.question:type_name -> lycosa.scheduler.v1.UpdateQueueRequest
-	51, // 20: lycosa.gateway.v1.UpdateQueueResponse.answer:type_name -> lycosa.scheduler.v1.UpdateQueueResponse
-	52, // 21: lycosa.gateway.v1.ChangeExclusionsRequest.question:type_name -> lycosa.scheduler.v1.ChangeExclusionsRequest
-	53, // 22: lycosa.gateway.v1.ChangeExclusionsResponse.answer:type_name -> lycosa.scheduler.v1.ChangeExclusionsResponse
-	54, // 23: lycosa.gateway.v1.ChangeOverlaysRequest.question:type_name -> lycosa.scheduler.v1.ChangeOverlaysRequest
-	55, // 24: lycosa.gateway.v1.ChangeOverlaysResponse.answer:type_name -> lycosa.scheduler.v1.ChangeOverlaysResponse
-	56, // 25: lycosa.gateway.v1.ExplainJobRequest.question:type_name -> lycosa.scheduler.v1.ExplainJobRequest
-	57, // 26: lycosa.gateway.v1.ExplainJobResponse.answer:type_name -> lycosa.scheduler.v1.ExplainJobResponse
-	58, // 27: lycosa.gateway.v1.AuditRequest.question:type_name -> lycosa.scheduler.v1.AuditRequest
-	59, // 28: lycosa.gateway.v1.AuditResponse.answer:type_name -> lycosa.scheduler.v1.AuditResponse
-	0,  // 29: lycosa.gateway.v1.AdminService.CreateJob:input_type -> lycosa.gateway.v1.CreateJobRequest
-	2,  // 30: lycosa.gateway.v1.AdminService.UpdateJob:input_type -> lycosa.gateway.v1.UpdateJobRequest
-	4,  // 31: lycosa.gateway.v1.AdminService.ListJobs:input_type -> lycosa.gateway.v1.ListJobsRequest
-	6,  // 32: lycosa.gateway.v1.AdminService.ShowJob:input_type -> lycosa.gateway.v1.ShowJobRequest
-	8,  // 33: lycosa.gateway.v1.AdminService.StartJob:input_type -> lycosa.gateway.v1.StartJobRequest
-	10, // 34: lycosa.gateway.v1.AdminService.PauseJob:input_type -> lycosa.gateway.v1.PauseJobRequest
-	12, // 35: lycosa.gateway.v1.AdminService.ResumeJob:input_type -> lycosa.gateway.v1.ResumeJobRequest
-	14, // 36: lycosa.gateway.v1.AdminService.StopJob:input_type -> lycosa.gateway.v1.StopJobRequest
-	16, // 37: lycosa.gateway.v1.AdminService.DeleteJob:input_type -> lycosa.gateway.v1.DeleteJobRequest
-	18, // 38: lycosa.gateway.v1.AdminService.AddSeeds:input_type -> lycosa.gateway.v1.AddSeedsRequest
-	20, // 39: lycosa.gateway.v1.AdminService.WatchJob:input_type -> lycosa.gateway.v1.WatchJobRequest
-	22, // 40: lycosa.gateway.v1.AdminService.ExplainUrl:input_type -> lycosa.gateway.v1.ExplainUrlRequest
-	24, // 41: lycosa.gateway.v1.AdminService.ListQueues:input_type -> lycosa.gateway.v1.ListQueuesRequest
-	26, // 42: lycosa.gateway.v1.AdminService.ListInstances:input_type -> lycosa.gateway.v1.ListInstancesRequest
-	28, // 43: lycosa.gateway.v1.AdminService.ShowQueue:input_type -> lycosa.gateway.v1.ShowQueueRequest
-	30, // 44: lycosa.gateway.v1.AdminService.UpdateQueue:input_type -> lycosa.gateway.v1.UpdateQueueRequest
-	32, // 45: lycosa.gateway.v1.AdminService.ChangeExclusions:input_type -> lycosa.gateway.v1.ChangeExclusionsRequest
-	34, // 46: lycosa.gateway.v1.AdminService.ChangeOverlays:input_type -> lycosa.gateway.v1.ChangeOverlaysRequest
-	36, // 47: lycosa.gateway.v1.AdminService.ExplainJob:input_type -> lycosa.gateway.v1.ExplainJobRequest
-	38, // 48: lycosa.gateway.v1.AdminService.Audit:input_type -> lycosa.gateway.v1.AuditRequest
-	1,  // 49: lycosa.gateway.v1.AdminService.CreateJob:output_type -> lycosa.gateway.v1.CreateJobResponse
-	3,  // 50: lycosa.gateway.v1.AdminService.UpdateJob:output_type -> lycosa.gateway.v1.UpdateJobResponse
-	5,  // 51: lycosa.gateway.v1.AdminService.ListJobs:output_type -> lycosa.gateway.v1.ListJobsResponse
-	7,  // 52: lycosa.gateway.v1.AdminService.ShowJob:output_type -> lycosa.gateway.v1.ShowJobResponse
-	9,  // 53: lycosa.gateway.v1.AdminService.StartJob:output_type -> lycosa.gateway.v1.StartJobResponse
-	11, // 54: lycosa.gateway.v1.AdminService.PauseJob:output_type -> lycosa.gateway.v1.PauseJobResponse
-	13, // 55: lycosa.gateway.v1.AdminService.ResumeJob:output_type -> lycosa.gateway.v1.ResumeJobResponse
-	15, // 56: lycosa.gateway.v1.AdminService.StopJob:output_type -> lycosa.gateway.v1.StopJobResponse
-	17, // 57: lycosa.gateway.v1.AdminService.DeleteJob:output_type -> lycosa.gateway.v1.DeleteJobResponse
-	19, // 58: lycosa.gateway.v1.AdminService.AddSeeds:output_type -> lycosa.gateway.v1.AddSeedsResponse
-	21, // 59: lycosa.gateway.v1.AdminService.WatchJob:output_type -> lycosa.gateway.v1.WatchJobResponse
-	23, // 60: lycosa.gateway.v1.AdminService.ExplainUrl:output_type -> lycosa.gateway.v1.ExplainUrlResponse
-	25, // 61: lycosa.gateway.v1.AdminService.ListQueues:output_type -> lycosa.gateway.v1.ListQueuesResponse
-	27, // 62: lycosa.gateway.v1.AdminService.ListInstances:output_type -> lycosa.gateway.v1.ListInstancesResponse
-	29, // 63: lycosa.gateway.v1.AdminService.ShowQueue:output_type -> lycosa.gateway.v1.ShowQueueResponse
-	31, // 64: lycosa.gateway.v1.AdminService.UpdateQueue:output_type -> lycosa.gateway.v1.UpdateQueueResponse
-	33, // 65: lycosa.gateway.v1.AdminService.ChangeExclusions:output_type -> lycosa.gateway.v1.ChangeExclusionsResponse
-	35, // 66: lycosa.gateway.v1.AdminService.ChangeOverlays:output_type -> lycosa.gateway.v1.ChangeOverlaysResponse
-	37, // 67: lycosa.gateway.v1.AdminService.ExplainJob:output_type -> lycosa.gateway.v1.ExplainJobResponse
-	39, // 68: lycosa.gateway.v1.AdminService.Audit:output_type -> lycosa.gateway.v1.AuditResponse
-	49, // [49:69] is the sub-list for method output_type
-	29, // [29:49] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	42, // 0: lycosa.gateway.v1.CreateJobRequest.spec:type_name -> lycosa.job.v1.Spec
+	43, // 1: lycosa.gateway.v1.CreateJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
+	42, // 2: lycosa.gateway.v1.UpdateJobRequest.spec:type_name -> lycosa.job.v1.Spec
+	43, // 3: lycosa.gateway.v1.UpdateJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
+	43, // 4: lycosa.gateway.v1.ListJobsResponse.jobs:type_name -> lycosa.scheduler.v1.JobStatus
+	43, // 5: lycosa.gateway.v1.ShowJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
+	43, // 6: lycosa.gateway.v1.StartJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
+	43, // 7: lycosa.gateway.v1.PauseJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
+	43, // 8: lycosa.gateway.v1.ResumeJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
+	43, // 9: lycosa.gateway.v1.StopJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
+	44, // 10: lycosa.gateway.v1.AddSeedsResponse.rejected:type_name -> lycosa.scheduler.v1.RejectedSeed
+	45, // 11: lycosa.gateway.v1.WatchJobRequest.interval:type_name -> google.protobuf.Duration
+	43, // 12: lycosa.gateway.v1.WatchJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
+	46, // 13: lycosa.gateway.v1.ExplainUrlResponse.explanation:type_name -> lycosa.scheduler.v1.ExplainResponse
+	47, // 14: lycosa.gateway.v1.ListQueuesRequest.state:type_name -> lycosa.scheduler.v1.QueueState
+	48, // 15: lycosa.gateway.v1.ListQueuesResponse.queues:type_name -> lycosa.scheduler.v1.QueueStatus
+	49, // 16: lycosa.gateway.v1.ListInstancesResponse.instances:type_name -> lycosa.scheduler.v1.Instance
+	50, // 17: lycosa.gateway.v1.ShowQueueRequest.question:type_name -> lycosa.scheduler.v1.ShowQueueRequest
+	51, // 18: lycosa.gateway.v1.ShowQueueResponse.answer:type_name -> lycosa.scheduler.v1.ShowQueueResponse
+	52, // 19: lycosa.gateway.v1.UpdateQueueRequest.question:type_name -> lycosa.scheduler.v1.UpdateQueueRequest
+	53, // 20: lycosa.gateway.v1.UpdateQueueResponse.answer:type_name -> lycosa.scheduler.v1.UpdateQueueResponse
+	54, // 21: lycosa.gateway.v1.ChangeExclusionsRequest.question:type_name -> lycosa.scheduler.v1.ChangeExclusionsRequest
+	55, // 22: lycosa.gateway.v1.ChangeExclusionsResponse.answer:type_name -> lycosa.scheduler.v1.ChangeExclusionsResponse
+	56, // 23: lycosa.gateway.v1.ChangeOverlaysRequest.question:type_name -> lycosa.scheduler.v1.ChangeOverlaysRequest
+	57, // 24: lycosa.gateway.v1.ChangeOverlaysResponse.answer:type_name -> lycosa.scheduler.v1.ChangeOverlaysResponse
+	58, // 25: lycosa.gateway.v1.ExplainJobRequest.question:type_name -> lycosa.scheduler.v1.ExplainJobRequest
+	59, // 26: lycosa.gateway.v1.ExplainJobResponse.answer:type_name -> lycosa.scheduler.v1.ExplainJobResponse
+	60, // 27: lycosa.gateway.v1.CheckpointRequest.question:type_name -> lycosa.scheduler.v1.CheckpointRequest
+	61, // 28: lycosa.gateway.v1.CheckpointResponse.answer:type_name -> lycosa.scheduler.v1.CheckpointResponse
+	62, // 29: lycosa.gateway.v1.AuditRequest.question:type_name -> lycosa.scheduler.v1.AuditRequest
+	63, // 30: lycosa.gateway.v1.AuditResponse.answer:type_name -> lycosa.scheduler.v1.AuditResponse
+	0,  // 31: lycosa.gateway.v1.AdminService.CreateJob:input_type -> lycosa.gateway.v1.CreateJobRequest
+	2,  // 32: lycosa.gateway.v1.AdminService.UpdateJob:input_type -> lycosa.gateway.v1.UpdateJobRequest
+	4,  // 33: lycosa.gateway.v1.AdminService.ListJobs:input_type -> lycosa.gateway.v1.ListJobsRequest
+	6,  // 34: lycosa.gateway.v1.AdminService.ShowJob:input_type -> lycosa.gateway.v1.ShowJobRequest
+	8,  // 35: lycosa.gateway.v1.AdminService.StartJob:input_type -> lycosa.gateway.v1.StartJobRequest
+	10, // 36: lycosa.gateway.v1.AdminService.PauseJob:input_type -> lycosa.gateway.v1.PauseJobRequest
+	12, // 37: lycosa.gateway.v1.AdminService.ResumeJob:input_type -> lycosa.gateway.v1.ResumeJobRequest
+	14, // 38: lycosa.gateway.v1.AdminService.StopJob:input_type -> lycosa.gateway.v1.StopJobRequest
+	16, // 39: lycosa.gateway.v1.AdminService.DeleteJob:input_type -> lycosa.gateway.v1.DeleteJobRequest
+	18, // 40: lycosa.gateway.v1.AdminService.AddSeeds:input_type -> lycosa.gateway.v1.AddSeedsRequest
+	20, // 41: lycosa.gateway.v1.AdminService.WatchJob:input_type -> lycosa.gateway.v1.WatchJobRequest
+	22, // 42: lycosa.gateway.v1.AdminService.ExplainUrl:input_type -> lycosa.gateway.v1.ExplainUrlRequest
+	24, // 43: lycosa.gateway.v1.AdminService.ListQueues:input_type -> lycosa.gateway.v1.ListQueuesRequest
+	26, // 44: lycosa.gateway.v1.AdminService.ListInstances:input_type -> lycosa.gateway.v1.ListInstancesRequest
+	28, // 45: lycosa.gateway.v1.AdminService.ShowQueue:input_type -> lycosa.gateway.v1.ShowQueueRequest
+	30, // 46: lycosa.gateway.v1.AdminService.UpdateQueue:input_type -> lycosa.gateway.v1.UpdateQueueRequest
+	32, // 47: lycosa.gateway.v1.AdminService.ChangeExclusions:input_type -> lycosa.gateway.v1.ChangeExclusionsRequest
+	34, // 48: lycosa.gateway.v1.AdminService.ChangeOverlays:input_type -> lycosa.gateway.v1.ChangeOverlaysRequest
+	36, // 49: lycosa.gateway.v1.AdminService.ExplainJob:input_type -> lycosa.gateway.v1.ExplainJobRequest
+	40, // 50: lycosa.gateway.v1.AdminService.Audit:input_type -> lycosa.gateway.v1.AuditRequest
+	38, // 51: lycosa.gateway.v1.AdminService.Checkpoint:input_type -> lycosa.gateway.v1.CheckpointRequest
+	1,  // 52: lycosa.gateway.v1.AdminService.CreateJob:output_type -> lycosa.gateway.v1.CreateJobResponse
+	3,  // 53: lycosa.gateway.v1.AdminService.UpdateJob:output_type -> lycosa.gateway.v1.UpdateJobResponse
+	5,  // 54: lycosa.gateway.v1.AdminService.ListJobs:output_type -> lycosa.gateway.v1.ListJobsResponse
+	7,  // 55: lycosa.gateway.v1.AdminService.ShowJob:output_type -> lycosa.gateway.v1.ShowJobResponse
+	9,  // 56: lycosa.gateway.v1.AdminService.StartJob:output_type -> lycosa.gateway.v1.StartJobResponse
+	11, // 57: lycosa.gateway.v1.AdminService.PauseJob:output_type -> lycosa.gateway.v1.PauseJobResponse
+	13, // 58: lycosa.gateway.v1.AdminService.ResumeJob:output_type -> lycosa.gateway.v1.ResumeJobResponse
+	15, // 59: lycosa.gateway.v1.AdminService.StopJob:output_type -> lycosa.gateway.v1.StopJobResponse
+	17, // 60: lycosa.gateway.v1.AdminService.DeleteJob:output_type -> lycosa.gateway.v1.DeleteJobResponse
+	19, // 61: lycosa.gateway.v1.AdminService.AddSeeds:output_type -> lycosa.gateway.v1.AddSeedsResponse
+	21, // 62: lycosa.gateway.v1.AdminService.WatchJob:output_type -> lycosa.gateway.v1.WatchJobResponse
+	23, // 63: lycosa.gateway.v1.AdminService.ExplainUrl:output_type -> lycosa.gateway.v1.ExplainUrlResponse
+	25, // 64: lycosa.gateway.v1.AdminService.ListQueues:output_type -> lycosa.gateway.v1.ListQueuesResponse
+	27, // 65: lycosa.gateway.v1.AdminService.ListInstances:output_type -> lycosa.gateway.v1.ListInstancesResponse
+	29, // 66: lycosa.gateway.v1.AdminService.ShowQueue:output_type -> lycosa.gateway.v1.ShowQueueResponse
+	31, // 67: lycosa.gateway.v1.AdminService.UpdateQueue:output_type -> lycosa.gateway.v1.UpdateQueueResponse
+	33, // 68: lycosa.gateway.v1.AdminService.ChangeExclusions:output_type -> lycosa.gateway.v1.ChangeExclusionsResponse
+	35, // 69: lycosa.gateway.v1.AdminService.ChangeOverlays:output_type -> lycosa.gateway.v1.ChangeOverlaysResponse
+	37, // 70: lycosa.gateway.v1.AdminService.ExplainJob:output_type -> lycosa.gateway.v1.ExplainJobResponse
+	41, // 71: lycosa.gateway.v1.AdminService.Audit:output_type -> lycosa.gateway.v1.AuditResponse
+	39, // 72: lycosa.gateway.v1.AdminService.Checkpoint:output_type -> lycosa.gateway.v1.CheckpointResponse
+	52, // [52:73] is the sub-list for method output_type
+	31, // [31:52] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_lycosa_gateway_v1_gateway_proto_init() }
@@ -2282,7 +2388,7 @@ func file_lycosa_gateway_v1_gateway_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_lycosa_gateway_v1_gateway_proto_rawDesc), len(file_lycosa_gateway_v1_gateway_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   40,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

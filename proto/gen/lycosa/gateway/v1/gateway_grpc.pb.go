@@ -42,6 +42,7 @@ const (
 	AdminService_ChangeOverlays_FullMethodName   = "/lycosa.gateway.v1.AdminService/ChangeOverlays"
 	AdminService_ExplainJob_FullMethodName       = "/lycosa.gateway.v1.AdminService/ExplainJob"
 	AdminService_Audit_FullMethodName            = "/lycosa.gateway.v1.AdminService/Audit"
+	AdminService_Checkpoint_FullMethodName       = "/lycosa.gateway.v1.AdminService/Checkpoint"
 )
 
 // AdminServiceClient is the client API for AdminService service.
@@ -97,6 +98,9 @@ type AdminServiceClient interface {
 	ExplainJob(ctx context.Context, in *ExplainJobRequest, opts ...grpc.CallOption) (*ExplainJobResponse, error)
 	// Audit recomputes the invariants of the frontier while it works.
 	Audit(ctx context.Context, in *AuditRequest, opts ...grpc.CallOption) (*AuditResponse, error)
+	// Checkpoint makes a snapshot of the frontier in a new folder of the
+	// scheduler's machine, beside the work.
+	Checkpoint(ctx context.Context, in *CheckpointRequest, opts ...grpc.CallOption) (*CheckpointResponse, error)
 }
 
 type adminServiceClient struct {
@@ -316,6 +320,16 @@ func (c *adminServiceClient) Audit(ctx context.Context, in *AuditRequest, opts .
 	return out, nil
 }
 
+func (c *adminServiceClient) Checkpoint(ctx context.Context, in *CheckpointRequest, opts ...grpc.CallOption) (*CheckpointResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CheckpointResponse)
+	err := c.cc.Invoke(ctx, AdminService_Checkpoint_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AdminServiceServer is the server API for AdminService service.
 // All implementations must embed UnimplementedAdminServiceServer
 // for forward compatibility.
@@ -369,6 +383,9 @@ type AdminServiceServer interface {
 	ExplainJob(context.Context, *ExplainJobRequest) (*ExplainJobResponse, error)
 	// Audit recomputes the invariants of the frontier while it works.
 	Audit(context.Context, *AuditRequest) (*AuditResponse, error)
+	// Checkpoint makes a snapshot of the frontier in a new folder of the
+	// scheduler's machine, beside the work.
+	Checkpoint(context.Context, *CheckpointRequest) (*CheckpointResponse, error)
 	mustEmbedUnimplementedAdminServiceServer()
 }
 
@@ -438,6 +455,9 @@ func (UnimplementedAdminServiceServer) ExplainJob(context.Context, *ExplainJobRe
 }
 func (UnimplementedAdminServiceServer) Audit(context.Context, *AuditRequest) (*AuditResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Audit not implemented")
+}
+func (UnimplementedAdminServiceServer) Checkpoint(context.Context, *CheckpointRequest) (*CheckpointResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Checkpoint not implemented")
 }
 func (UnimplementedAdminServiceServer) mustEmbedUnimplementedAdminServiceServer() {}
 func (UnimplementedAdminServiceServer) testEmbeddedByValue()                      {}
@@ -813,6 +833,24 @@ func _AdminService_Audit_Handler(srv interface{}, ctx context.Context, dec func(
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AdminService_Checkpoint_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CheckpointRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).Checkpoint(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_Checkpoint_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).Checkpoint(ctx, req.(*CheckpointRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // AdminService_ServiceDesc is the grpc.ServiceDesc for AdminService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -895,6 +933,10 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Audit",
 			Handler:    _AdminService_Audit_Handler,
+		},
+		{
+			MethodName: "Checkpoint",
+			Handler:    _AdminService_Checkpoint_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

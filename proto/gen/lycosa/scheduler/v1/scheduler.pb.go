@@ -4271,6 +4271,100 @@ func (x *ExplainJobResponse) GetLeases() []*LeaseStatus {
 	return nil
 }
 
+// CheckpointRequest asks for a snapshot.
+type CheckpointRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Absolute path of the folder to make, on the scheduler's machine; its parent
+	// must exist. Empty: a folder named by the time, in the scheduler's
+	// checkpoint_dir.
+	Folder        string `protobuf:"bytes,1,opt,name=folder,proto3" json:"folder,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckpointRequest) Reset() {
+	*x = CheckpointRequest{}
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckpointRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckpointRequest) ProtoMessage() {}
+
+func (x *CheckpointRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckpointRequest.ProtoReflect.Descriptor instead.
+func (*CheckpointRequest) Descriptor() ([]byte, []int) {
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *CheckpointRequest) GetFolder() string {
+	if x != nil {
+		return x.Folder
+	}
+	return ""
+}
+
+// CheckpointResponse names the snapshot.
+type CheckpointResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The folder that was made. A copy of it is a frontier.
+	Folder        string `protobuf:"bytes,1,opt,name=folder,proto3" json:"folder,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckpointResponse) Reset() {
+	*x = CheckpointResponse{}
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckpointResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckpointResponse) ProtoMessage() {}
+
+func (x *CheckpointResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckpointResponse.ProtoReflect.Descriptor instead.
+func (*CheckpointResponse) Descriptor() ([]byte, []int) {
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *CheckpointResponse) GetFolder() string {
+	if x != nil {
+		return x.Folder
+	}
+	return ""
+}
+
 // AuditRequest asks for an audit of all jobs.
 type AuditRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -4280,7 +4374,7 @@ type AuditRequest struct {
 
 func (x *AuditRequest) Reset() {
 	*x = AuditRequest{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[51]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4292,7 +4386,7 @@ func (x *AuditRequest) String() string {
 func (*AuditRequest) ProtoMessage() {}
 
 func (x *AuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[51]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4305,7 +4399,7 @@ func (x *AuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRequest.ProtoReflect.Descriptor instead.
 func (*AuditRequest) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{51}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{53}
 }
 
 // AuditedJob is a job with its counters as recomputed.
@@ -4322,7 +4416,7 @@ type AuditedJob struct {
 
 func (x *AuditedJob) Reset() {
 	*x = AuditedJob{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[52]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4334,7 +4428,7 @@ func (x *AuditedJob) String() string {
 func (*AuditedJob) ProtoMessage() {}
 
 func (x *AuditedJob) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[52]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4347,7 +4441,7 @@ func (x *AuditedJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditedJob.ProtoReflect.Descriptor instead.
 func (*AuditedJob) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{52}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *AuditedJob) GetJob() *JobStatus {
@@ -4379,7 +4473,7 @@ type Violation struct {
 
 func (x *Violation) Reset() {
 	*x = Violation{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[53]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4391,7 +4485,7 @@ func (x *Violation) String() string {
 func (*Violation) ProtoMessage() {}
 
 func (x *Violation) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[53]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4404,7 +4498,7 @@ func (x *Violation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Violation.ProtoReflect.Descriptor instead.
 func (*Violation) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{53}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Violation) GetRule() string {
@@ -4447,7 +4541,7 @@ type AuditResponse struct {
 
 func (x *AuditResponse) Reset() {
 	*x = AuditResponse{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[54]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4459,7 +4553,7 @@ func (x *AuditResponse) String() string {
 func (*AuditResponse) ProtoMessage() {}
 
 func (x *AuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[54]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4472,7 +4566,7 @@ func (x *AuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditResponse.ProtoReflect.Descriptor instead.
 func (*AuditResponse) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{54}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *AuditResponse) GetJobs() []*AuditedJob {
@@ -4789,7 +4883,11 @@ const file_lycosa_scheduler_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
 	"next_event\x18\x06 \x01(\tR\tnextEvent\x12:\n" +
 	"\aholding\x18\a \x03(\v2 .lycosa.scheduler.v1.QueueStatusR\aholding\x128\n" +
-	"\x06leases\x18\b \x03(\v2 .lycosa.scheduler.v1.LeaseStatusR\x06leases\"\x0e\n" +
+	"\x06leases\x18\b \x03(\v2 .lycosa.scheduler.v1.LeaseStatusR\x06leases\"5\n" +
+	"\x11CheckpointRequest\x12 \n" +
+	"\x06folder\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\x80 R\x06folder\",\n" +
+	"\x12CheckpointResponse\x12\x16\n" +
+	"\x06folder\x18\x01 \x01(\tR\x06folder\"\x0e\n" +
 	"\fAuditRequest\"}\n" +
 	"\n" +
 	"AuditedJob\x120\n" +
@@ -4878,7 +4976,7 @@ const file_lycosa_scheduler_v1_scheduler_proto_rawDesc = "" +
 	"\x13QUEUE_ACTION_DELETE\x10\x042\xba\x01\n" +
 	"\x10SchedulerService\x12U\n" +
 	"\x06Commit\x12\".lycosa.scheduler.v1.CommitRequest\x1a#.lycosa.scheduler.v1.CommitResponse(\x010\x01\x12O\n" +
-	"\x04Join\x12 .lycosa.scheduler.v1.JoinRequest\x1a!.lycosa.scheduler.v1.JoinResponse(\x010\x012\xf0\v\n" +
+	"\x04Join\x12 .lycosa.scheduler.v1.JoinRequest\x1a!.lycosa.scheduler.v1.JoinResponse(\x010\x012\xcf\f\n" +
 	"\x0eControlService\x12W\n" +
 	"\bApplyJob\x12$.lycosa.scheduler.v1.ApplyJobRequest\x1a%.lycosa.scheduler.v1.ApplyJobResponse\x12W\n" +
 	"\bListJobs\x12$.lycosa.scheduler.v1.ListJobsRequest\x1a%.lycosa.scheduler.v1.ListJobsResponse\x12T\n" +
@@ -4897,7 +4995,9 @@ const file_lycosa_scheduler_v1_scheduler_proto_rawDesc = "" +
 	"\x0eChangeOverlays\x12*.lycosa.scheduler.v1.ChangeOverlaysRequest\x1a+.lycosa.scheduler.v1.ChangeOverlaysResponse\x12]\n" +
 	"\n" +
 	"ExplainJob\x12&.lycosa.scheduler.v1.ExplainJobRequest\x1a'.lycosa.scheduler.v1.ExplainJobResponse\x12N\n" +
-	"\x05Audit\x12!.lycosa.scheduler.v1.AuditRequest\x1a\".lycosa.scheduler.v1.AuditResponseB6Z4lycosa.dev/proto/gen/lycosa/scheduler/v1;schedulerv1b\x06proto3"
+	"\x05Audit\x12!.lycosa.scheduler.v1.AuditRequest\x1a\".lycosa.scheduler.v1.AuditResponse\x12]\n" +
+	"\n" +
+	"Checkpoint\x12&.lycosa.scheduler.v1.CheckpointRequest\x1a'.lycosa.scheduler.v1.CheckpointResponseB6Z4lycosa.dev/proto/gen/lycosa/scheduler/v1;schedulerv1b\x06proto3"
 
 var (
 	file_lycosa_scheduler_v1_scheduler_proto_rawDescOnce sync.Once
@@ -4912,7 +5012,7 @@ func file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_lycosa_scheduler_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_lycosa_scheduler_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
+var file_lycosa_scheduler_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
 var file_lycosa_scheduler_v1_scheduler_proto_goTypes = []any{
 	(ServiceKind)(0),                 // 0: lycosa.scheduler.v1.ServiceKind
 	(JobState)(0),                    // 1: lycosa.scheduler.v1.JobState
@@ -4973,99 +5073,101 @@ var file_lycosa_scheduler_v1_scheduler_proto_goTypes = []any{
 	(*QueueCount)(nil),               // 56: lycosa.scheduler.v1.QueueCount
 	(*LeaseStatus)(nil),              // 57: lycosa.scheduler.v1.LeaseStatus
 	(*ExplainJobResponse)(nil),       // 58: lycosa.scheduler.v1.ExplainJobResponse
-	(*AuditRequest)(nil),             // 59: lycosa.scheduler.v1.AuditRequest
-	(*AuditedJob)(nil),               // 60: lycosa.scheduler.v1.AuditedJob
-	(*Violation)(nil),                // 61: lycosa.scheduler.v1.Violation
-	(*AuditResponse)(nil),            // 62: lycosa.scheduler.v1.AuditResponse
-	(*v1.Outcome)(nil),               // 63: lycosa.crawl.v1.Outcome
-	(*v1.Candidate)(nil),             // 64: lycosa.crawl.v1.Candidate
-	(*v1.HostAddresses)(nil),         // 65: lycosa.crawl.v1.HostAddresses
-	(*v1.Answer)(nil),                // 66: lycosa.crawl.v1.Answer
-	(*timestamppb.Timestamp)(nil),    // 67: google.protobuf.Timestamp
-	(*v11.Spec)(nil),                 // 68: lycosa.job.v1.Spec
-	(*durationpb.Duration)(nil),      // 69: google.protobuf.Duration
-	(*v1.FetchResult)(nil),           // 70: lycosa.crawl.v1.FetchResult
-	(*v11.Overlay)(nil),              // 71: lycosa.job.v1.Overlay
+	(*CheckpointRequest)(nil),        // 59: lycosa.scheduler.v1.CheckpointRequest
+	(*CheckpointResponse)(nil),       // 60: lycosa.scheduler.v1.CheckpointResponse
+	(*AuditRequest)(nil),             // 61: lycosa.scheduler.v1.AuditRequest
+	(*AuditedJob)(nil),               // 62: lycosa.scheduler.v1.AuditedJob
+	(*Violation)(nil),                // 63: lycosa.scheduler.v1.Violation
+	(*AuditResponse)(nil),            // 64: lycosa.scheduler.v1.AuditResponse
+	(*v1.Outcome)(nil),               // 65: lycosa.crawl.v1.Outcome
+	(*v1.Candidate)(nil),             // 66: lycosa.crawl.v1.Candidate
+	(*v1.HostAddresses)(nil),         // 67: lycosa.crawl.v1.HostAddresses
+	(*v1.Answer)(nil),                // 68: lycosa.crawl.v1.Answer
+	(*timestamppb.Timestamp)(nil),    // 69: google.protobuf.Timestamp
+	(*v11.Spec)(nil),                 // 70: lycosa.job.v1.Spec
+	(*durationpb.Duration)(nil),      // 71: google.protobuf.Duration
+	(*v1.FetchResult)(nil),           // 72: lycosa.crawl.v1.FetchResult
+	(*v11.Overlay)(nil),              // 73: lycosa.job.v1.Overlay
 }
 var file_lycosa_scheduler_v1_scheduler_proto_depIdxs = []int32{
-	63, // 0: lycosa.scheduler.v1.CommitRequest.outcome:type_name -> lycosa.crawl.v1.Outcome
-	64, // 1: lycosa.scheduler.v1.CommitRequest.candidates:type_name -> lycosa.crawl.v1.Candidate
-	65, // 2: lycosa.scheduler.v1.CommitRequest.hosts:type_name -> lycosa.crawl.v1.HostAddresses
-	66, // 3: lycosa.scheduler.v1.CommitResponse.answer:type_name -> lycosa.crawl.v1.Answer
+	65, // 0: lycosa.scheduler.v1.CommitRequest.outcome:type_name -> lycosa.crawl.v1.Outcome
+	66, // 1: lycosa.scheduler.v1.CommitRequest.candidates:type_name -> lycosa.crawl.v1.Candidate
+	67, // 2: lycosa.scheduler.v1.CommitRequest.hosts:type_name -> lycosa.crawl.v1.HostAddresses
+	68, // 3: lycosa.scheduler.v1.CommitResponse.answer:type_name -> lycosa.crawl.v1.Answer
 	0,  // 4: lycosa.scheduler.v1.Instance.kind:type_name -> lycosa.scheduler.v1.ServiceKind
-	67, // 5: lycosa.scheduler.v1.Instance.joined_at:type_name -> google.protobuf.Timestamp
+	69, // 5: lycosa.scheduler.v1.Instance.joined_at:type_name -> google.protobuf.Timestamp
 	0,  // 6: lycosa.scheduler.v1.Hello.kind:type_name -> lycosa.scheduler.v1.ServiceKind
 	11, // 7: lycosa.scheduler.v1.Hello.held:type_name -> lycosa.scheduler.v1.HeldLease
 	12, // 8: lycosa.scheduler.v1.JoinRequest.hello:type_name -> lycosa.scheduler.v1.Hello
 	13, // 9: lycosa.scheduler.v1.JoinRequest.update:type_name -> lycosa.scheduler.v1.Update
-	68, // 10: lycosa.scheduler.v1.JobSpec.spec:type_name -> lycosa.job.v1.Spec
+	70, // 10: lycosa.scheduler.v1.JobSpec.spec:type_name -> lycosa.job.v1.Spec
 	10, // 11: lycosa.scheduler.v1.Topology.instances:type_name -> lycosa.scheduler.v1.Instance
 	15, // 12: lycosa.scheduler.v1.Topology.jobs:type_name -> lycosa.scheduler.v1.JobSpec
 	16, // 13: lycosa.scheduler.v1.JoinResponse.topology:type_name -> lycosa.scheduler.v1.Topology
 	1,  // 14: lycosa.scheduler.v1.JobStatus.state:type_name -> lycosa.scheduler.v1.JobState
-	68, // 15: lycosa.scheduler.v1.JobStatus.spec:type_name -> lycosa.job.v1.Spec
+	70, // 15: lycosa.scheduler.v1.JobStatus.spec:type_name -> lycosa.job.v1.Spec
 	18, // 16: lycosa.scheduler.v1.JobStatus.counters:type_name -> lycosa.scheduler.v1.Counters
-	67, // 17: lycosa.scheduler.v1.JobStatus.created_at:type_name -> google.protobuf.Timestamp
-	67, // 18: lycosa.scheduler.v1.JobStatus.started_at:type_name -> google.protobuf.Timestamp
-	67, // 19: lycosa.scheduler.v1.JobStatus.finished_at:type_name -> google.protobuf.Timestamp
-	69, // 20: lycosa.scheduler.v1.JobStatus.running:type_name -> google.protobuf.Duration
-	67, // 21: lycosa.scheduler.v1.JobStatus.next_ready_at:type_name -> google.protobuf.Timestamp
+	69, // 17: lycosa.scheduler.v1.JobStatus.created_at:type_name -> google.protobuf.Timestamp
+	69, // 18: lycosa.scheduler.v1.JobStatus.started_at:type_name -> google.protobuf.Timestamp
+	69, // 19: lycosa.scheduler.v1.JobStatus.finished_at:type_name -> google.protobuf.Timestamp
+	71, // 20: lycosa.scheduler.v1.JobStatus.running:type_name -> google.protobuf.Duration
+	69, // 21: lycosa.scheduler.v1.JobStatus.next_ready_at:type_name -> google.protobuf.Timestamp
 	2,  // 22: lycosa.scheduler.v1.JobStatus.trouble:type_name -> lycosa.scheduler.v1.Trouble
 	20, // 23: lycosa.scheduler.v1.JobStatus.retired:type_name -> lycosa.scheduler.v1.RetiredQueue
 	21, // 24: lycosa.scheduler.v1.JobStatus.deferred:type_name -> lycosa.scheduler.v1.DeferredHost
-	67, // 25: lycosa.scheduler.v1.DeferredHost.next_at:type_name -> google.protobuf.Timestamp
-	68, // 26: lycosa.scheduler.v1.ApplyJobRequest.spec:type_name -> lycosa.job.v1.Spec
+	69, // 25: lycosa.scheduler.v1.DeferredHost.next_at:type_name -> google.protobuf.Timestamp
+	70, // 26: lycosa.scheduler.v1.ApplyJobRequest.spec:type_name -> lycosa.job.v1.Spec
 	19, // 27: lycosa.scheduler.v1.ApplyJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
 	19, // 28: lycosa.scheduler.v1.ListJobsResponse.jobs:type_name -> lycosa.scheduler.v1.JobStatus
 	19, // 29: lycosa.scheduler.v1.ShowJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
 	3,  // 30: lycosa.scheduler.v1.SetJobStateRequest.wish:type_name -> lycosa.scheduler.v1.JobWish
 	19, // 31: lycosa.scheduler.v1.SetJobStateResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
 	33, // 32: lycosa.scheduler.v1.AddSeedsResponse.rejected:type_name -> lycosa.scheduler.v1.RejectedSeed
-	69, // 33: lycosa.scheduler.v1.WatchJobRequest.interval:type_name -> google.protobuf.Duration
+	71, // 33: lycosa.scheduler.v1.WatchJobRequest.interval:type_name -> google.protobuf.Duration
 	19, // 34: lycosa.scheduler.v1.WatchJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
 	4,  // 35: lycosa.scheduler.v1.ExplainResponse.state:type_name -> lycosa.scheduler.v1.UrlState
-	67, // 36: lycosa.scheduler.v1.ExplainResponse.next_at:type_name -> google.protobuf.Timestamp
-	64, // 37: lycosa.scheduler.v1.ExplainResponse.found:type_name -> lycosa.crawl.v1.Candidate
-	63, // 38: lycosa.scheduler.v1.ExplainResponse.last_outcome:type_name -> lycosa.crawl.v1.Outcome
+	69, // 36: lycosa.scheduler.v1.ExplainResponse.next_at:type_name -> google.protobuf.Timestamp
+	66, // 37: lycosa.scheduler.v1.ExplainResponse.found:type_name -> lycosa.crawl.v1.Candidate
+	65, // 38: lycosa.scheduler.v1.ExplainResponse.last_outcome:type_name -> lycosa.crawl.v1.Outcome
 	40, // 39: lycosa.scheduler.v1.ExplainResponse.queue:type_name -> lycosa.scheduler.v1.QueueStatus
 	39, // 40: lycosa.scheduler.v1.ExplainResponse.steps:type_name -> lycosa.scheduler.v1.UrlStep
 	5,  // 41: lycosa.scheduler.v1.UrlStep.kind:type_name -> lycosa.scheduler.v1.UrlStepKind
-	67, // 42: lycosa.scheduler.v1.UrlStep.at:type_name -> google.protobuf.Timestamp
-	70, // 43: lycosa.scheduler.v1.UrlStep.fetch:type_name -> lycosa.crawl.v1.FetchResult
-	67, // 44: lycosa.scheduler.v1.UrlStep.next_at:type_name -> google.protobuf.Timestamp
-	67, // 45: lycosa.scheduler.v1.UrlStep.leased_at:type_name -> google.protobuf.Timestamp
+	69, // 42: lycosa.scheduler.v1.UrlStep.at:type_name -> google.protobuf.Timestamp
+	72, // 43: lycosa.scheduler.v1.UrlStep.fetch:type_name -> lycosa.crawl.v1.FetchResult
+	69, // 44: lycosa.scheduler.v1.UrlStep.next_at:type_name -> google.protobuf.Timestamp
+	69, // 45: lycosa.scheduler.v1.UrlStep.leased_at:type_name -> google.protobuf.Timestamp
 	6,  // 46: lycosa.scheduler.v1.QueueStatus.state:type_name -> lycosa.scheduler.v1.QueueState
-	67, // 47: lycosa.scheduler.v1.QueueStatus.next_at:type_name -> google.protobuf.Timestamp
-	69, // 48: lycosa.scheduler.v1.QueueStatus.delay:type_name -> google.protobuf.Duration
+	69, // 47: lycosa.scheduler.v1.QueueStatus.next_at:type_name -> google.protobuf.Timestamp
+	71, // 48: lycosa.scheduler.v1.QueueStatus.delay:type_name -> google.protobuf.Duration
 	41, // 49: lycosa.scheduler.v1.QueueStatus.hold:type_name -> lycosa.scheduler.v1.QueueHold
 	6,  // 50: lycosa.scheduler.v1.QueueHold.state:type_name -> lycosa.scheduler.v1.QueueState
-	67, // 51: lycosa.scheduler.v1.QueueHold.until:type_name -> google.protobuf.Timestamp
-	67, // 52: lycosa.scheduler.v1.QueueHold.since:type_name -> google.protobuf.Timestamp
+	69, // 51: lycosa.scheduler.v1.QueueHold.until:type_name -> google.protobuf.Timestamp
+	69, // 52: lycosa.scheduler.v1.QueueHold.since:type_name -> google.protobuf.Timestamp
 	6,  // 53: lycosa.scheduler.v1.ListQueuesRequest.state:type_name -> lycosa.scheduler.v1.QueueState
 	40, // 54: lycosa.scheduler.v1.ListQueuesResponse.queues:type_name -> lycosa.scheduler.v1.QueueStatus
 	10, // 55: lycosa.scheduler.v1.ListInstancesResponse.instances:type_name -> lycosa.scheduler.v1.Instance
-	67, // 56: lycosa.scheduler.v1.QueueClock.until:type_name -> google.protobuf.Timestamp
+	69, // 56: lycosa.scheduler.v1.QueueClock.until:type_name -> google.protobuf.Timestamp
 	40, // 57: lycosa.scheduler.v1.ShowQueueResponse.queue:type_name -> lycosa.scheduler.v1.QueueStatus
 	47, // 58: lycosa.scheduler.v1.ShowQueueResponse.clocks:type_name -> lycosa.scheduler.v1.QueueClock
 	7,  // 59: lycosa.scheduler.v1.UpdateQueueRequest.action:type_name -> lycosa.scheduler.v1.QueueAction
-	67, // 60: lycosa.scheduler.v1.UpdateQueueRequest.until:type_name -> google.protobuf.Timestamp
+	69, // 60: lycosa.scheduler.v1.UpdateQueueRequest.until:type_name -> google.protobuf.Timestamp
 	40, // 61: lycosa.scheduler.v1.UpdateQueueResponse.queue:type_name -> lycosa.scheduler.v1.QueueStatus
 	19, // 62: lycosa.scheduler.v1.ChangeExclusionsResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
-	71, // 63: lycosa.scheduler.v1.ChangeOverlaysRequest.set:type_name -> lycosa.job.v1.Overlay
+	73, // 63: lycosa.scheduler.v1.ChangeOverlaysRequest.set:type_name -> lycosa.job.v1.Overlay
 	19, // 64: lycosa.scheduler.v1.ChangeOverlaysResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
 	6,  // 65: lycosa.scheduler.v1.QueueCount.state:type_name -> lycosa.scheduler.v1.QueueState
-	67, // 66: lycosa.scheduler.v1.LeaseStatus.expires_at:type_name -> google.protobuf.Timestamp
-	67, // 67: lycosa.scheduler.v1.LeaseStatus.leased_at:type_name -> google.protobuf.Timestamp
+	69, // 66: lycosa.scheduler.v1.LeaseStatus.expires_at:type_name -> google.protobuf.Timestamp
+	69, // 67: lycosa.scheduler.v1.LeaseStatus.leased_at:type_name -> google.protobuf.Timestamp
 	19, // 68: lycosa.scheduler.v1.ExplainJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
 	56, // 69: lycosa.scheduler.v1.ExplainJobResponse.queues:type_name -> lycosa.scheduler.v1.QueueCount
-	67, // 70: lycosa.scheduler.v1.ExplainJobResponse.next_at:type_name -> google.protobuf.Timestamp
+	69, // 70: lycosa.scheduler.v1.ExplainJobResponse.next_at:type_name -> google.protobuf.Timestamp
 	40, // 71: lycosa.scheduler.v1.ExplainJobResponse.holding:type_name -> lycosa.scheduler.v1.QueueStatus
 	57, // 72: lycosa.scheduler.v1.ExplainJobResponse.leases:type_name -> lycosa.scheduler.v1.LeaseStatus
 	19, // 73: lycosa.scheduler.v1.AuditedJob.job:type_name -> lycosa.scheduler.v1.JobStatus
 	18, // 74: lycosa.scheduler.v1.AuditedJob.recomputed:type_name -> lycosa.scheduler.v1.Counters
-	60, // 75: lycosa.scheduler.v1.AuditResponse.jobs:type_name -> lycosa.scheduler.v1.AuditedJob
-	61, // 76: lycosa.scheduler.v1.AuditResponse.violations:type_name -> lycosa.scheduler.v1.Violation
-	67, // 77: lycosa.scheduler.v1.AuditResponse.at:type_name -> google.protobuf.Timestamp
+	62, // 75: lycosa.scheduler.v1.AuditResponse.jobs:type_name -> lycosa.scheduler.v1.AuditedJob
+	63, // 76: lycosa.scheduler.v1.AuditResponse.violations:type_name -> lycosa.scheduler.v1.Violation
+	69, // 77: lycosa.scheduler.v1.AuditResponse.at:type_name -> google.protobuf.Timestamp
 	8,  // 78: lycosa.scheduler.v1.SchedulerService.Commit:input_type -> lycosa.scheduler.v1.CommitRequest
 	14, // 79: lycosa.scheduler.v1.SchedulerService.Join:input_type -> lycosa.scheduler.v1.JoinRequest
 	22, // 80: lycosa.scheduler.v1.ControlService.ApplyJob:input_type -> lycosa.scheduler.v1.ApplyJobRequest
@@ -5083,27 +5185,29 @@ var file_lycosa_scheduler_v1_scheduler_proto_depIdxs = []int32{
 	51, // 92: lycosa.scheduler.v1.ControlService.ChangeExclusions:input_type -> lycosa.scheduler.v1.ChangeExclusionsRequest
 	53, // 93: lycosa.scheduler.v1.ControlService.ChangeOverlays:input_type -> lycosa.scheduler.v1.ChangeOverlaysRequest
 	55, // 94: lycosa.scheduler.v1.ControlService.ExplainJob:input_type -> lycosa.scheduler.v1.ExplainJobRequest
-	59, // 95: lycosa.scheduler.v1.ControlService.Audit:input_type -> lycosa.scheduler.v1.AuditRequest
-	9,  // 96: lycosa.scheduler.v1.SchedulerService.Commit:output_type -> lycosa.scheduler.v1.CommitResponse
-	17, // 97: lycosa.scheduler.v1.SchedulerService.Join:output_type -> lycosa.scheduler.v1.JoinResponse
-	23, // 98: lycosa.scheduler.v1.ControlService.ApplyJob:output_type -> lycosa.scheduler.v1.ApplyJobResponse
-	25, // 99: lycosa.scheduler.v1.ControlService.ListJobs:output_type -> lycosa.scheduler.v1.ListJobsResponse
-	27, // 100: lycosa.scheduler.v1.ControlService.ShowJob:output_type -> lycosa.scheduler.v1.ShowJobResponse
-	29, // 101: lycosa.scheduler.v1.ControlService.SetJobState:output_type -> lycosa.scheduler.v1.SetJobStateResponse
-	31, // 102: lycosa.scheduler.v1.ControlService.DeleteJob:output_type -> lycosa.scheduler.v1.DeleteJobResponse
-	34, // 103: lycosa.scheduler.v1.ControlService.AddSeeds:output_type -> lycosa.scheduler.v1.AddSeedsResponse
-	36, // 104: lycosa.scheduler.v1.ControlService.WatchJob:output_type -> lycosa.scheduler.v1.WatchJobResponse
-	38, // 105: lycosa.scheduler.v1.ControlService.Explain:output_type -> lycosa.scheduler.v1.ExplainResponse
-	43, // 106: lycosa.scheduler.v1.ControlService.ListQueues:output_type -> lycosa.scheduler.v1.ListQueuesResponse
-	45, // 107: lycosa.scheduler.v1.ControlService.ListInstances:output_type -> lycosa.scheduler.v1.ListInstancesResponse
-	48, // 108: lycosa.scheduler.v1.ControlService.ShowQueue:output_type -> lycosa.scheduler.v1.ShowQueueResponse
-	50, // 109: lycosa.scheduler.v1.ControlService.UpdateQueue:output_type -> lycosa.scheduler.v1.UpdateQueueResponse
-	52, // 110: lycosa.scheduler.v1.ControlService.ChangeExclusions:output_type -> lycosa.scheduler.v1.ChangeExclusionsResponse
-	54, // 111: lycosa.scheduler.v1.ControlService.ChangeOverlays:output_type -> lycosa.scheduler.v1.ChangeOverlaysResponse
-	58, // 112: lycosa.scheduler.v1.ControlService.ExplainJob:output_type -> lycosa.scheduler.v1.ExplainJobResponse
-	62, // 113: lycosa.scheduler.v1.ControlService.Audit:output_type -> lycosa.scheduler.v1.AuditResponse
-	96, // [96:114] is the sub-list for method output_type
-	78, // [78:96] is the sub-list for method input_type
+	61, // 95: lycosa.scheduler.v1.ControlService.Audit:input_type -> lycosa.scheduler.v1.AuditRequest
+	59, // 96: lycosa.scheduler.v1.ControlService.Checkpoint:input_type -> lycosa.scheduler.v1.CheckpointRequest
+	9,  // 97: lycosa.scheduler.v1.SchedulerService.Commit:output_type -> lycosa.scheduler.v1.CommitResponse
+	17, // 98: lycosa.scheduler.v1.SchedulerService.Join:output_type -> lycosa.scheduler.v1.JoinResponse
+	23, // 99: lycosa.scheduler.v1.ControlService.ApplyJob:output_type -> lycosa.scheduler.v1.ApplyJobResponse
+	25, // 100: lycosa.scheduler.v1.ControlService.ListJobs:output_type -> lycosa.scheduler.v1.ListJobsResponse
+	27, // 101: lycosa.scheduler.v1.ControlService.ShowJob:output_type -> lycosa.scheduler.v1.ShowJobResponse
+	29, // 102: lycosa.scheduler.v1.ControlService.SetJobState:output_type -> lycosa.scheduler.v1.SetJobStateResponse
+	31, // 103: lycosa.scheduler.v1.ControlService.DeleteJob:output_type -> lycosa.scheduler.v1.DeleteJobResponse
+	34, // 104: lycosa.scheduler.v1.ControlService.AddSeeds:output_type -> lycosa.scheduler.v1.AddSeedsResponse
+	36, // 105: lycosa.scheduler.v1.ControlService.WatchJob:output_type -> lycosa.scheduler.v1.WatchJobResponse
+	38, // 106: lycosa.scheduler.v1.ControlService.Explain:output_type -> lycosa.scheduler.v1.ExplainResponse
+	43, // 107: lycosa.scheduler.v1.ControlService.ListQueues:output_type -> lycosa.scheduler.v1.ListQueuesResponse
+	45, // 108: lycosa.scheduler.v1.ControlService.ListInstances:output_type -> lycosa.scheduler.v1.ListInstancesResponse
+	48, // 109: lycosa.scheduler.v1.ControlService.ShowQueue:output_type -> lycosa.scheduler.v1.ShowQueueResponse
+	50, // 110: lycosa.scheduler.v1.ControlService.UpdateQueue:output_type -> lycosa.scheduler.v1.UpdateQueueResponse
+	52, // 111: lycosa.scheduler.v1.ControlService.ChangeExclusions:output_type -> lycosa.scheduler.v1.ChangeExclusionsResponse
+	54, // 112: lycosa.scheduler.v1.ControlService.ChangeOverlays:output_type -> lycosa.scheduler.v1.ChangeOverlaysResponse
+	58, // 113: lycosa.scheduler.v1.ControlService.ExplainJob:output_type -> lycosa.scheduler.v1.ExplainJobResponse
+	64, // 114: lycosa.scheduler.v1.ControlService.Audit:output_type -> lycosa.scheduler.v1.AuditResponse
+	60, // 115: lycosa.scheduler.v1.ControlService.Checkpoint:output_type -> lycosa.scheduler.v1.CheckpointResponse
+	97, // [97:116] is the sub-list for method output_type
+	78, // [78:97] is the sub-list for method input_type
 	78, // [78:78] is the sub-list for extension type_name
 	78, // [78:78] is the sub-list for extension extendee
 	0,  // [0:78] is the sub-list for field type_name
@@ -5124,7 +5228,7 @@ func file_lycosa_scheduler_v1_scheduler_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_lycosa_scheduler_v1_scheduler_proto_rawDesc), len(file_lycosa_scheduler_v1_scheduler_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   55,
+			NumMessages:   57,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

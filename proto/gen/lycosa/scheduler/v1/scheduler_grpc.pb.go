@@ -204,6 +204,7 @@ const (
 	ControlService_ChangeOverlays_FullMethodName   = "/lycosa.scheduler.v1.ControlService/ChangeOverlays"
 	ControlService_ExplainJob_FullMethodName       = "/lycosa.scheduler.v1.ControlService/ExplainJob"
 	ControlService_Audit_FullMethodName            = "/lycosa.scheduler.v1.ControlService/Audit"
+	ControlService_Checkpoint_FullMethodName       = "/lycosa.scheduler.v1.ControlService/Checkpoint"
 )
 
 // ControlServiceClient is the client API for ControlService service.
@@ -254,6 +255,11 @@ type ControlServiceClient interface {
 	// Audit recomputes the invariants of a snapshot of the frontier. Leasing goes
 	// on meanwhile; it reads every record once.
 	Audit(ctx context.Context, in *AuditRequest, opts ...grpc.CallOption) (*AuditResponse, error)
+	// Checkpoint makes a snapshot of the frontier in a new folder of the
+	// scheduler's machine, beside the work. It returns when the snapshot is
+	// complete and durable; broken off or failed, there is none. ALREADY_EXISTS
+	// where the folder exists.
+	Checkpoint(ctx context.Context, in *CheckpointRequest, opts ...grpc.CallOption) (*CheckpointResponse, error)
 }
 
 type controlServiceClient struct {
@@ -433,6 +439,16 @@ func (c *controlServiceClient) Audit(ctx context.Context, in *AuditRequest, opts
 	return out, nil
 }
 
+func (c *controlServiceClient) Checkpoint(ctx context.Context, in *CheckpointRequest, opts ...grpc.CallOption) (*CheckpointResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CheckpointResponse)
+	err := c.cc.Invoke(ctx, ControlService_Checkpoint_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ControlServiceServer is the server API for ControlService service.
 // All implementations must embed UnimplementedControlServiceServer
 // for forward compatibility.
@@ -481,6 +497,11 @@ type ControlServiceServer interface {
 	// Audit recomputes the invariants of a snapshot of the frontier. Leasing goes
 	// on meanwhile; it reads every record once.
 	Audit(context.Context, *AuditRequest) (*AuditResponse, error)
+	// Checkpoint makes a snapshot of the frontier in a new folder of the
+	// scheduler's machine, beside the work. It returns when the snapshot is
+	// complete and durable; broken off or failed, there is none. ALREADY_EXISTS
+	// where the folder exists.
+	Checkpoint(context.Context, *CheckpointRequest) (*CheckpointResponse, error)
 	mustEmbedUnimplementedControlServiceServer()
 }
 
@@ -538,6 +559,9 @@ func (UnimplementedControlServiceServer) ExplainJob(context.Context, *ExplainJob
 }
 func (UnimplementedControlServiceServer) Audit(context.Context, *AuditRequest) (*AuditResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Audit not implemented")
+}
+func (UnimplementedControlServiceServer) Checkpoint(context.Context, *CheckpointRequest) (*CheckpointResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Checkpoint not implemented")
 }
 func (UnimplementedControlServiceServer) mustEmbedUnimplementedControlServiceServer() {}
 func (UnimplementedControlServiceServer) testEmbeddedByValue()                        {}
@@ -841,6 +865,24 @@ func _ControlService_Audit_Handler(srv interface{}, ctx context.Context, dec fun
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ControlService_Checkpoint_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CheckpointRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServiceServer).Checkpoint(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ControlService_Checkpoint_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServiceServer).Checkpoint(ctx, req.(*CheckpointRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ControlService_ServiceDesc is the grpc.ServiceDesc for ControlService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -907,6 +949,10 @@ var ControlService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Audit",
 			Handler:    _ControlService_Audit_Handler,
+		},
+		{
+			MethodName: "Checkpoint",
+			Handler:    _ControlService_Checkpoint_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
