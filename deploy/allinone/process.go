@@ -147,6 +147,9 @@ func (p *Process) wire() error {
 	lc := downloader.Default()
 	lc.Listen, lc.Scheduler, lc.Capacity = inproc("downloader"), inproc("scheduler"), p.cfg.Capacity
 	lc.CookiesDir = p.layout.Cookies()
+	// The scheduler stops before and has waited: what is still out then has
+	// nobody to answer to.
+	lc.DrainTimeout = time.Second
 	ls, err := downloader.New(lc, deps("downloader"))
 	if err := add("downloader", ls, err); err != nil {
 		return err

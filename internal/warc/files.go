@@ -247,6 +247,11 @@ func (f *files) begin() error {
 		if errors.Is(err, fs.ErrExist) {
 			continue
 		}
+		if errors.Is(err, fs.ErrNotExist) { // the folder has been removed
+			if err = f.cfg.FS.MkdirAll(f.cfg.Dir); err == nil {
+				file, err = f.cfg.FS.Create(path)
+			}
+		}
 		if err != nil {
 			return storageError("create", path, err)
 		}

@@ -76,8 +76,12 @@ func (e *StorageError) Is(target error) bool { return target == ErrStorageFull &
 
 func storageError(op, path string, err error) error {
 	var pe *fs.PathError
-	if errors.As(err, &pe) {
+	var le *os.LinkError
+	switch {
+	case errors.As(err, &pe):
 		err = pe.Err // the path is said already
+	case errors.As(err, &le):
+		err = le.Err
 	}
 	return &StorageError{Op: op, Path: path, Err: err}
 }
@@ -88,6 +92,24 @@ func OS() FS { return osFS{} }
 type osFS struct{}
 
 type osFile struct{ *os.File }
+
+// errRemoved is a file that somebody has deleted while it was written: what
+// goes into it is lost, however durable.
+var errRemoved = errors.New("somebody has removed the file")
+
+func (f osFile) Sync() error {
+	if err := f.File.Sync(); err != nil {
+		return err
+	}
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if sys, ok := st.Sys().(*syscall.Stat_t); ok && sys.Nlink == 0 {
+		return errRemoved
+	}
+	return nil
+}
 
 func (f osFile) Size() (int64, error) {
 	st, err := f.Stat()

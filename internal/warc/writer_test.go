@@ -439,3 +439,34 @@ func TestUnwritableFolder(t *testing.T) {
 		t.Errorf("a folder in a file: %v", err)
 	}
 }
+
+// A folder that is deleted below a writer: what would be lost is not
+// acknowledged, and the writer goes on in a new folder.
+func TestRemovedFolder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "warc")
+	w := open(t, config(dir))
+	page := func(i int) error {
+		url := fmt.Sprintf("http://example.org/%d", i)
+		_, err := w.Write(context.Background(), capture(url, okHead(4), []byte("page")))
+		return err
+	}
+	if err := page(1); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := page(2); err == nil {
+		t.Fatal("a record of a file that is gone was acknowledged")
+	}
+	if err := page(3); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "*.warc.gz"))
+	if err != nil || len(left) != 1 {
+		t.Errorf("files %v, %v, want one", left, err)
+	}
+}
