@@ -33,7 +33,15 @@ type Config struct {
 	Timeout     time.Duration `yaml:"timeout" usage:"limit of a name as a whole"`
 	MaxInFlight int           `yaml:"max_in_flight" usage:"names asked at a time"`
 
+	Hedge        time.Duration `yaml:"hedge" usage:"a DNS server that takes longer is overtaken by the next one; 0: never"`
+	ServerRate   int           `yaml:"server_rate" usage:"questions a second to one DNS server at most; 0: no limit"`
+	MaxStale     time.Duration `yaml:"max_stale" usage:"expired addresses are used so long while the DNS servers fail or are slow; 0: never"`
+	StaleWait    time.Duration `yaml:"stale_wait" usage:"how long a fresh answer is waited for before an expired one is used"`
+	PrefetchUses int           `yaml:"prefetch_uses" usage:"names asked for so often are asked again shortly before they expire; 0: none"`
+	WARCDir      string        `yaml:"warc_dir" usage:"folder for the answers of the DNS servers as WARC records; empty: none"`
+
 	CacheEntries   int           `yaml:"cache_entries" usage:"names kept in the cache"`
+	CacheBytes     int           `yaml:"cache_bytes" usage:"memory that the cache may take"`
 	CacheFile      string        `yaml:"cache_file" usage:"file that keeps the cache across restarts; empty: none"`
 	CacheSave      time.Duration `yaml:"cache_save" usage:"time between two writes of the cache's file"`
 	MinTTL         time.Duration `yaml:"min_ttl" usage:"addresses are kept at least so long"`
@@ -54,7 +62,13 @@ func Default() Config {
 		TryTimeout:     r.TryTimeout,
 		Timeout:        r.Timeout,
 		MaxInFlight:    r.MaxInFlight,
+		Hedge:          r.Hedge,
+		ServerRate:     r.ServerRate,
+		MaxStale:       r.MaxStale,
+		StaleWait:      r.StaleWait,
+		PrefetchUses:   r.PrefetchUses,
 		CacheEntries:   r.MaxEntries,
+		CacheBytes:     r.MaxBytes,
 		CacheSave:      r.SaveEvery,
 		MinTTL:         r.MinTTL,
 		MaxTTL:         r.MaxTTL,
@@ -83,6 +97,20 @@ func (c Config) Validate() error {
 			bad(d.name, "must be positive, is %s", d.value)
 		}
 	}
+	for _, d := range []struct {
+		name  string
+		value int64
+	}{
+		{"hedge", int64(c.Hedge)}, {"max_stale", int64(c.MaxStale)}, {"stale_wait", int64(c.StaleWait)},
+		{"server_rate", int64(c.ServerRate)}, {"prefetch_uses", int64(c.PrefetchUses)},
+	} {
+		if d.value < 0 {
+			bad(d.name, "must not be negative")
+		}
+	}
+	if c.CacheBytes < minCacheBytes {
+		bad("cache_bytes", "must be at least %d, is %d", minCacheBytes, c.CacheBytes)
+	}
 	if c.MaxTTL < c.MinTTL {
 		bad("max_ttl", "must be at least min_ttl (%s), is %s", c.MinTTL, c.MaxTTL)
 	}
@@ -110,6 +138,9 @@ func (c Config) Validate() error {
 	}
 	return errors.Join(errs...)
 }
+
+// minCacheBytes lets every shard of the cache hold some answers of any size.
+const minCacheBytes = 1 << 20
 
 // localServer is what libc asks when nobody names a server: resolv.conf(5).
 var localServer = netip.MustParseAddrPort("127.0.0.1:53")
@@ -140,6 +171,9 @@ func (c Config) resolver(servers []netip.AddrPort, rules *static.Table) resolver
 	r.Servers, r.Rules = servers, rules
 	r.Rotate, r.DisableIPv6 = c.Rotate, c.IPv4Only
 	r.TryTimeout, r.Timeout, r.MaxInFlight = c.TryTimeout, c.Timeout, c.MaxInFlight
+	r.Hedge, r.ServerRate = c.Hedge, c.ServerRate
+	r.MaxStale, r.StaleWait, r.PrefetchUses = c.MaxStale, c.StaleWait, c.PrefetchUses
+	r.MaxBytes = c.CacheBytes
 	r.MaxEntries, r.File, r.SaveEvery = c.CacheEntries, c.CacheFile, c.CacheSave
 	r.MinTTL, r.MaxTTL = c.MinTTL, c.MaxTTL
 	r.MinNegativeTTL, r.MaxNegativeTTL = c.MinNegativeTTL, c.MaxNegativeTTL

@@ -56,6 +56,7 @@ type Dnser struct {
 
 	opened   chan struct{} // closed when the two below may be used
 	resolver *resolver.Resolver
+	archive  *archive // nil: none
 	commits  *rpc.Caller[schedulerv1.CommitRequest, schedulerv1.CommitResponse]
 
 	mu      sync.Mutex
@@ -127,6 +128,9 @@ func (d *Dnser) Run(ctx context.Context) error {
 	if err := d.open(schedulerv1.NewSchedulerServiceClient(conn)); err != nil {
 		return fmt.Errorf("dnser: %w", err)
 	}
+	if d.archive != nil {
+		defer d.archive.close() // after the resolver has ended
+	}
 	d.setRunning(nil)
 
 	// The parts outlive ctx: the items in flight need them.
@@ -170,9 +174,14 @@ func (d *Dnser) open(scheduler schedulerv1.SchedulerServiceClient) error {
 		return err
 	}
 	d.log.Info("DNS servers", "servers", servers, "rules", rules.Len())
-	d.resolver = resolver.New(d.cfg.resolver(servers, rules), resolver.Deps{
-		Log: d.log, Metrics: d.deps.Registerer, Transport: d.transport,
-	})
+	deps := resolver.Deps{Log: d.log, Metrics: d.deps.Registerer, Transport: d.transport}
+	if d.cfg.WARCDir != "" {
+		if d.archive, err = d.openArchive(); err != nil {
+			return err
+		}
+		deps.Record = d.archive.record
+	}
+	d.resolver = resolver.New(d.cfg.resolver(servers, rules), deps)
 	d.commits = rpc.NewCaller(rpc.CallerOptions[schedulerv1.CommitRequest, schedulerv1.CommitResponse]{
 		Open: func(ctx context.Context) (grpc.BidiStreamingClient[schedulerv1.CommitRequest, schedulerv1.CommitResponse], error) {
 			return scheduler.Commit(ctx)

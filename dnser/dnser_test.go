@@ -400,6 +400,7 @@ func TestLookup(t *testing.T) {
 		}
 		for host, want := range map[string]string{
 			"a.test": "a.test RESOLVED 127.0.0.1", "a.test:80": "a.test RESOLVED 127.0.0.1", "::1": "::1 FORBIDDEN", "gone.test": "gone.test NOT_FOUND_CONFIRMED",
+			"bücher.test": "xn--bcher-kva.test NOT_FOUND_CONFIRMED", "Ａ.TEST:80": "a.test RESOLVED 127.0.0.1",
 			"fail.test": "fail.test UNAVAILABLE", "silent.test": "silent.test UNAVAILABLE",
 		} {
 			if res := look(host, "j", false); told(res.GetHost()) != want {
@@ -480,9 +481,11 @@ func TestConfig(t *testing.T) {
 	bad := Default()
 	bad.Scheduler, bad.ResolveWait, bad.Window = "", 0, 0
 	bad.DNS, bad.Resolve = []string{"192.0.2.1", "dns.example"}, []string{"nonsense"}
+	bad.Hedge, bad.ServerRate, bad.MaxStale, bad.StaleWait, bad.PrefetchUses, bad.CacheBytes = -1, -1, -1, -1, -1, 0
 	bad.MaxTTL, bad.MaxNegativeTTL, bad.CacheFile, bad.CacheSave = 1, 1, "x", 0
 	err := bad.Validate()
-	for _, name := range []string{"scheduler:", "resolve_wait:", "window:", "dns[1]:", "resolve:", "max_ttl:", "max_negative_ttl:", "cache_save:"} {
+	for _, name := range []string{"scheduler:", "resolve_wait:", "window:", "dns[1]:", "resolve:", "max_ttl:", "max_negative_ttl:", "cache_save:",
+		"hedge:", "server_rate:", "max_stale:", "stale_wait:", "prefetch_uses:", "cache_bytes:"} {
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("no word of %s in %v", name, err)
 		}

@@ -6,6 +6,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"lycosa.dev/dnser/internal/idn"
 	"lycosa.dev/dnser/internal/resolver"
 	dnserv1 "lycosa.dev/proto/gen/lycosa/dnser/v1"
 )
@@ -31,6 +32,7 @@ func (d *Dnser) Lookup(ctx context.Context, req *dnserv1.LookupRequest) (*dnserv
 	if !isIPv6(host) { // people write ports
 		host = hostname(host)
 	}
+	host = idn.ASCII(host) // and the letters of their languages
 	a := d.resolver.Lookup(ctx, host, resolver.Options{Rules: job.rules, Refresh: req.GetRefresh()})
 	if a.Pending {
 		if ctx.Err() != nil {

@@ -14,6 +14,8 @@ type metrics struct {
 	items   map[crawlv1.Verdict]prometheus.Counter
 	hosts   map[crawlv1.HostStatus]prometheus.Counter
 	resolve prometheus.Histogram
+
+	archived, lost prometheus.Counter
 }
 
 var verdictNames = map[crawlv1.Verdict]string{
@@ -49,6 +51,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Buckets: []float64{.00001, .0001, .001, .005, .01, .025, .05, .1, .25, .5, 1},
 		})),
 	}
+	records := register(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "lycosa_dnser_warc_records_total",
+		Help: "DNS records for warc_dir, by what became of them.",
+	}, []string{"result"}))
+	m.archived, m.lost = records.WithLabelValues("written"), records.WithLabelValues("lost")
 	for v, name := range verdictNames {
 		m.items[v] = items.WithLabelValues(name)
 	}

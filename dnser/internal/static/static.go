@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"lycosa.dev/dnser/internal/idn"
 )
 
 // Wildcard is the host that stands for all hosts.
@@ -37,7 +39,7 @@ func Parse(text string) (Rule, error) {
 	if strings.ContainsAny(host, "[]/ \t") {
 		return Rule{}, fmt.Errorf("resolve rule %q: %q is not a host name; want HOST:ADDR", text, host)
 	}
-	rule := Rule{Host: normal(host)}
+	rule := Rule{Host: normal(idn.ASCII(host))}
 	addrs, err := parseAddrs(rest)
 	if err != nil {
 		portText, list, ok := strings.Cut(rest, ":")
