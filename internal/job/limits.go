@@ -19,8 +19,9 @@ const (
 	DefaultMaxPathSegments    = 30
 	DefaultMaxQueryParameters = 24
 	DefaultMaxQueriesOfPath   = 20000
-	DefaultCalendarYears      = 30
+	DefaultCalendarYears      = 50
 	DefaultMaxRedirects       = 20
+	DefaultMaxMisses          = 50
 	// DefaultPrecedence is the precedence of hosts that no rule names.
 	DefaultPrecedence = 1
 	// MaxPrecedence is the last precedence of hosts.
@@ -49,7 +50,7 @@ func orderDefaults(e *jobv1.Spec) {
 	t := e.Traps
 	for field, v := range map[**uint32]uint32{
 		&t.MaxRepeats: DefaultMaxRepeats, &t.MaxPathSegments: DefaultMaxPathSegments, &t.MaxQueryParameters: DefaultMaxQueryParameters,
-		&t.MaxQueriesOfPath: DefaultMaxQueriesOfPath, &t.CalendarYears: DefaultCalendarYears, &t.MaxRedirects: DefaultMaxRedirects,
+		&t.MaxQueriesOfPath: DefaultMaxQueriesOfPath, &t.CalendarYears: DefaultCalendarYears, &t.MaxRedirects: DefaultMaxRedirects, &t.MaxMisses: DefaultMaxMisses,
 	} {
 		if *field == nil {
 			*field = proto.Uint32(v)

@@ -261,6 +261,7 @@ func (f *Frontier) pageOutcome(b *store.Batch, j *job, h *host, e *entry, out *c
 		j.cnt.pages++
 		j.cnt.status[min(5, res.GetStatus()/100)]++
 	}
+	f.learn(j, h.key, e, out)
 	f.visitAgain(b, j, e, out, now)
 	f.finish(b, j, h.key, e, stateLeased, state, reason, now)
 }

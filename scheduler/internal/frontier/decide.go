@@ -244,6 +244,10 @@ func (a *admission) add(p pick) {
 	case j.maxDepth >= 0 && int64(e.depth) > j.maxDepth:
 		a.f.bornEnded(a.b, j, host, e, maxDepthReason(j), a.now)
 	default:
+		if why := a.f.trap(j, host, e, a.now); why != "" {
+			a.f.bornEnded(a.b, j, host, e, why, a.now)
+			return
+		}
 		j.cnt.queued++
 		a.enqueue(j, host, e)
 	}

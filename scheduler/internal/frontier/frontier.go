@@ -44,6 +44,7 @@ type Frontier struct {
 	addrs    map[netip.Addr]*limiter
 	limiters map[string]*limiter
 	closed   limiterHeap // clocks with waiters
+	traps    trapTable
 	tickets  uint64
 	leases   map[uint64]*lease
 	waiting  hostHeap

@@ -298,6 +298,10 @@ func (g *grant) choose(q *queue) (*entry, *robotsTask) {
 			g.exclude(q, best, stateExcluded, maxDepthReason(j))
 			continue
 		}
+		if why := f.guessTrap(j, q.host.key, best); why != "" {
+			g.exclude(q, best, stateExcluded, why)
+			continue
+		}
 		o := q.host.origins[best.scheme()]
 		says, why := f.judge(o, j, best.url, g.now)
 		switch says {

@@ -1225,26 +1225,32 @@ func (x *Recrawl) GetFactor() float64 {
 	return 0
 }
 
-// Traps keep the crawl out of sites without end. A URL that a rule keeps out is
-// excluded with the rule's name. 0 turns a rule off.
+// Traps keep the crawl out of sites without end. A new URL that a rule keeps
+// out is excluded with the reason "trap: <rule>"; seeds are never. 0 turns a
+// rule off.
 type Traps struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Off altogether. Default: false.
 	Off bool `protobuf:"varint,1,opt,name=off,proto3" json:"off,omitempty"`
-	// Times that a path may hold one segment in a row, or one group of segments
-	// again and again. Default: 3.
+	// Times that a path may hold one segment, or one group of segments, again
+	// and again in a row. Default: 3. Rule: repeating-path.
 	MaxRepeats *uint32 `protobuf:"varint,2,opt,name=max_repeats,json=maxRepeats,proto3,oneof" json:"max_repeats,omitempty"`
-	// Segments of a path. Default: 30.
+	// Segments of a path. Default: 30. Rule: path-segments.
 	MaxPathSegments *uint32 `protobuf:"varint,3,opt,name=max_path_segments,json=maxPathSegments,proto3,oneof" json:"max_path_segments,omitempty"`
-	// Parameters of a query. Default: 24.
+	// Parameters of a query. Default: 24. Rule: query-parameters.
 	MaxQueryParameters *uint32 `protobuf:"varint,4,opt,name=max_query_parameters,json=maxQueryParameters,proto3,oneof" json:"max_query_parameters,omitempty"`
-	// Queries of one path, for each host. Default: 20000.
+	// Queries of one path of a host; half as many each time that ten of its
+	// pages in a row were the same. Default: 20000. Rule: queries-of-path.
 	MaxQueriesOfPath *uint32 `protobuf:"varint,5,opt,name=max_queries_of_path,json=maxQueriesOfPath,proto3,oneof" json:"max_queries_of_path,omitempty"`
-	// Years from now, before and after, of dates in paths and queries. Default:
-	// 30.
+	// Years from now, before and after, of dates (year and month) in paths and
+	// queries. Default: 50. Rule: calendar.
 	CalendarYears *uint32 `protobuf:"varint,6,opt,name=calendar_years,json=calendarYears,proto3,oneof" json:"calendar_years,omitempty"`
-	// Redirects in a row that lead from one to the next. Default: 20.
-	MaxRedirects  *uint32 `protobuf:"varint,7,opt,name=max_redirects,json=maxRedirects,proto3,oneof" json:"max_redirects,omitempty"`
+	// Redirects in a row that lead from one to the next. Default: 20. Rule:
+	// redirects.
+	MaxRedirects *uint32 `protobuf:"varint,7,opt,name=max_redirects,json=maxRedirects,proto3,oneof" json:"max_redirects,omitempty"`
+	// Speculative links of a host that may miss (404, 410) while fewer than one
+	// in ten is a hit. Default: 50. Rule: speculative.
+	MaxMisses     *uint32 `protobuf:"varint,8,opt,name=max_misses,json=maxMisses,proto3,oneof" json:"max_misses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1324,6 +1330,13 @@ func (x *Traps) GetCalendarYears() uint32 {
 func (x *Traps) GetMaxRedirects() uint32 {
 	if x != nil && x.MaxRedirects != nil {
 		return *x.MaxRedirects
+	}
+	return 0
+}
+
+func (x *Traps) GetMaxMisses() uint32 {
+	if x != nil && x.MaxMisses != nil {
+		return *x.MaxMisses
 	}
 	return 0
 }
@@ -2716,7 +2729,7 @@ const file_lycosa_job_v1_job_proto_rawDesc = "" +
 	"\fmin_interval\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\vminInterval\x12<\n" +
 	"\fmax_interval\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\vmaxInterval\x12\x1b\n" +
 	"\x06factor\x18\x05 \x01(\x01H\x00R\x06factor\x88\x01\x01B\t\n" +
-	"\a_factor\"\xad\x03\n" +
+	"\a_factor\"\xe0\x03\n" +
 	"\x05Traps\x12\x10\n" +
 	"\x03off\x18\x01 \x01(\bR\x03off\x12$\n" +
 	"\vmax_repeats\x18\x02 \x01(\rH\x00R\n" +
@@ -2725,13 +2738,16 @@ const file_lycosa_job_v1_job_proto_rawDesc = "" +
 	"\x14max_query_parameters\x18\x04 \x01(\rH\x02R\x12maxQueryParameters\x88\x01\x01\x122\n" +
 	"\x13max_queries_of_path\x18\x05 \x01(\rH\x03R\x10maxQueriesOfPath\x88\x01\x01\x12*\n" +
 	"\x0ecalendar_years\x18\x06 \x01(\rH\x04R\rcalendarYears\x88\x01\x01\x12(\n" +
-	"\rmax_redirects\x18\a \x01(\rH\x05R\fmaxRedirects\x88\x01\x01B\x0e\n" +
+	"\rmax_redirects\x18\a \x01(\rH\x05R\fmaxRedirects\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"max_misses\x18\b \x01(\rH\x06R\tmaxMisses\x88\x01\x01B\x0e\n" +
 	"\f_max_repeatsB\x14\n" +
 	"\x12_max_path_segmentsB\x17\n" +
 	"\x15_max_query_parametersB\x16\n" +
 	"\x14_max_queries_of_pathB\x11\n" +
 	"\x0f_calendar_yearsB\x10\n" +
-	"\x0e_max_redirects\"\x80\a\n" +
+	"\x0e_max_redirectsB\r\n" +
+	"\v_max_misses\"\x80\a\n" +
 	"\n" +
 	"Politeness\x126\n" +
 	"\tmin_delay\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\bminDelay\x126\n" +
