@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"lycosa.dev/internal/job"
 	schedulerv1 "lycosa.dev/proto/gen/lycosa/scheduler/v1"
@@ -77,6 +78,38 @@ func (s *Scheduler) ExplainJob(ctx context.Context, req *schedulerv1.ExplainJobR
 		// Nobody is there to work: that comes before all else.
 		res.WaitsFor = append([]string{res.GetJob().GetProblem()}, res.GetWaitsFor()...)
 		res.Reason = "it has not ended: " + res.GetJob().GetProblem()
+	}
+	return res, nil
+}
+
+// ChangeExclusions implements ControlService.
+func (s *Scheduler) ChangeExclusions(ctx context.Context, req *schedulerv1.ChangeExclusionsRequest) (*schedulerv1.ChangeExclusionsResponse, error) {
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
+	res, err := s.f.ChangeExclusions(ctx, req.GetJobId(), req.GetAdd(), req.GetRemove(), req.GetDryRun())
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	return &schedulerv1.ChangeExclusionsResponse{Job: s.withProblem(res.Job), Dropped: res.Dropped, Revived: res.Revived, Examples: res.Examples}, nil
+}
+
+// Audit implements ControlService.
+func (s *Scheduler) Audit(ctx context.Context, _ *schedulerv1.AuditRequest) (*schedulerv1.AuditResponse, error) {
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
+	at := time.Now()
+	rep, err := s.f.AuditLive()
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	res := &schedulerv1.AuditResponse{Records: rep.Records, Quarantined: rep.Quarantined, At: timestamppb.New(at)}
+	for _, st := range rep.Jobs {
+		res.Jobs = append(res.Jobs, &schedulerv1.AuditedJob{Job: st, Recomputed: rep.Recomputed[st.GetJobId()]})
+	}
+	for _, v := range rep.Violations {
+		res.Violations = append(res.Violations, &schedulerv1.Violation{Rule: v.Rule, JobId: v.Job, Detail: v.Detail})
 	}
 	return res, nil
 }

@@ -206,7 +206,8 @@ func unknown(s string, names []string) string {
 
 // Conflicts tells which changes from an old spec to a new one a crawl with
 // URLs cannot take: another scope or another identity would make its results
-// neither the one crawl nor the other. Limits, delays and seeds may change.
+// neither the one crawl nor the other. Limits, delays, exclusions and seeds may
+// change.
 // Both specs are effective ones.
 func Conflicts(old, next *jobv1.Spec) error {
 	var errs []error
@@ -220,7 +221,6 @@ func Conflicts(old, next *jobv1.Spec) error {
 	}
 	differ("scope.kind", kind(old), kind(next))
 	differ("scope.include", old.GetScope().GetInclude(), next.GetScope().GetInclude())
-	differ("scope.exclude", old.GetScope().GetExclude(), next.GetScope().GetExclude())
 	differ("scope.page_requisites", old.GetScope().GetPageRequisites(), next.GetScope().GetPageRequisites())
 	differ("identity.user_agent", old.GetIdentity().GetUserAgent(), next.GetIdentity().GetUserAgent())
 	differ("url_rules", old.GetUrlRules(), next.GetUrlRules())

@@ -8,25 +8,30 @@ import (
 
 	"lycosa.dev/deploy/allinone"
 	"lycosa.dev/deploy/internal/progress"
+	gatewayv1 "lycosa.dev/proto/gen/lycosa/gateway/v1"
+	schedulerv1 "lycosa.dev/proto/gen/lycosa/scheduler/v1"
 	"lycosa.dev/scheduler"
 )
 
 // auditCmd recomputes invariants.
 type auditCmd struct {
-	Dir  string `arg:"" optional:"" default:"crawl" help:"Folder of the crawl (default ./crawl)."`
-	JSON bool   `name:"json" help:"Answer as one JSON object."`
+	Dir     string `arg:"" optional:"" default:"crawl" help:"Folder of the crawl (default ./crawl)."`
+	Address string `placeholder:"HOST:PORT" help:"Audit what the gateway at this address runs."`
+	JSON    bool   `name:"json" help:"Answer as one JSON object."`
 }
 
 // Help is shown below the flags.
 func (*auditCmd) Help() string {
-	return `Exit code 0: all invariants hold; 1: some do not, each is named. Nobody may run
-the crawl meanwhile. Besides the frontier, the records that done URLs name are
-looked for in warc/ and pages/.`
+	return `Exit code 0: all invariants hold; 1: some do not, each is named. A crawl
+that runs is audited as of one instant, and goes on meanwhile. Of one that does
+not run, the records that done URLs name are looked for in warc/ and pages/ as
+well.`
 }
 
 // auditJSON is the answer as JSON.
 type auditJSON struct {
 	OK          bool             `json:"ok"`
+	Live        bool             `json:"live"` // as of one instant of a crawl that runs; stores were not looked at
 	Records     uint64           `json:"records"`
 	Quarantined uint64           `json:"quarantined"`
 	Jobs        []auditJob       `json:"jobs"`
@@ -47,6 +52,14 @@ type auditJob struct {
 	Stored   uint64 `json:"stored_records"`
 }
 
+func auditJobOf(st *schedulerv1.JobStatus, n *schedulerv1.Counters) auditJob {
+	return auditJob{
+		Job: st.GetJobId(), State: progress.StateName(st.GetState()), Reason: st.GetReason(),
+		Known: n.GetKnown(), Queued: n.GetQueued(), Leased: n.GetLeased(), Done: n.GetDone(),
+		Excluded: n.GetExcluded(), Failed: n.GetFailed(), Pending: n.GetPending(),
+	}
+}
+
 type auditViolation struct {
 	Rule   string `json:"rule"`
 	Job    string `json:"job,omitempty"`
@@ -56,6 +69,13 @@ type auditViolation struct {
 // Run implements the command.
 func (c *auditCmd) Run(a *App) error {
 	layout := allinone.Layout(c.Dir)
+	if socket := allinone.SocketPath(layout); c.Address != "" || socket != "" && answers("unix", socket) {
+		where := &adminFlags{Dir: c.Dir}
+		if c.Address != "" {
+			where = &adminFlags{Address: c.Address}
+		}
+		return c.live(a, where)
+	}
 	if !exists(layout.Frontier()) {
 		return usage("%s holds no crawl: there is no %s", c.Dir, layout.Frontier())
 	}
@@ -68,16 +88,35 @@ func (c *auditCmd) Run(a *App) error {
 		out.Violations = append(out.Violations, auditViolation{v.Rule, v.Job, v.Detail})
 	}
 	for _, st := range rep.Jobs {
-		n := rep.Recomputed[st.GetJobId()]
-		out.Jobs = append(out.Jobs, auditJob{
-			Job: st.GetJobId(), State: progress.StateName(st.GetState()), Reason: st.GetReason(),
-			Known: n.GetKnown(), Queued: n.GetQueued(), Leased: n.GetLeased(), Done: n.GetDone(),
-			Excluded: n.GetExcluded(), Failed: n.GetFailed(), Pending: n.GetPending(),
-		})
+		out.Jobs = append(out.Jobs, auditJobOf(st, rep.Recomputed[st.GetJobId()]))
 	}
 	if err := c.auditStores(a, layout, &out); err != nil {
 		return err
 	}
+	return c.answer(a, &out)
+}
+
+// live audits a crawl that runs.
+func (c *auditCmd) live(a *App, where *adminFlags) error {
+	return where.with(a, func(cl *client) error {
+		res, err := cl.Audit(a.ctx, &gatewayv1.AuditRequest{})
+		if err != nil {
+			return err
+		}
+		rep := res.GetAnswer()
+		out := auditJSON{Live: true, Records: rep.GetRecords(), Quarantined: rep.GetQuarantined(), Jobs: []auditJob{}, Violations: []auditViolation{}}
+		for _, v := range rep.GetViolations() {
+			out.Violations = append(out.Violations, auditViolation{v.GetRule(), v.GetJobId(), v.GetDetail()})
+		}
+		for _, j := range rep.GetJobs() {
+			out.Jobs = append(out.Jobs, auditJobOf(j.GetJob(), j.GetRecomputed()))
+		}
+		return c.answer(a, &out)
+	})
+}
+
+// answer writes what was found.
+func (c *auditCmd) answer(a *App, out *auditJSON) error {
 	out.OK = len(out.Violations) == 0
 	if c.JSON {
 		b, err := json.Marshal(out)
@@ -96,8 +135,12 @@ func (c *auditCmd) Run(a *App) error {
 
 func (o *auditJSON) write(a *App) {
 	for _, j := range o.Jobs {
-		fmt.Fprintf(a.Stdout, "%s (%s): %d known = %d queued + %d leased + %d done + %d excluded + %d failed; %d pending; %d records stored\n",
-			j.Job, j.State, j.Known, j.Queued, j.Leased, j.Done, j.Excluded, j.Failed, j.Pending, j.Stored)
+		fmt.Fprintf(a.Stdout, "%s (%s): %d known = %d queued + %d leased + %d done + %d excluded + %d failed; %d pending",
+			j.Job, j.State, j.Known, j.Queued, j.Leased, j.Done, j.Excluded, j.Failed, j.Pending)
+		if !o.Live {
+			fmt.Fprintf(a.Stdout, "; %d records stored", j.Stored)
+		}
+		fmt.Fprintln(a.Stdout)
 	}
 	for _, v := range o.Violations {
 		where := v.Rule

@@ -24,17 +24,18 @@ import (
 
 // jobCmd are the commands about jobs.
 type jobCmd struct {
-	List   jobListCmd   `cmd:"" help:"List the jobs."`
-	Show   jobShowCmd   `cmd:"" help:"Show a job: state, counters, spec."`
-	Create jobCreateCmd `cmd:"" help:"Create a job from a job file."`
-	Watch  jobWatchCmd  `cmd:"" help:"Follow a job to its end."`
-	Start  jobStartCmd  `cmd:"" help:"Start a job."`
-	Pause  jobPauseCmd  `cmd:"" help:"Pause a job; what is in flight ends first."`
-	Resume jobResumeCmd `cmd:"" help:"Go on with a paused job."`
-	Stop   jobStopCmd   `cmd:"" help:"End a job; what is in flight has its drain timeout."`
-	Delete jobDeleteCmd `cmd:"" help:"Forget a job that does not run; stored pages stay."`
-	Why    jobWhyCmd    `cmd:"" help:"Why a job has not ended, and what it waits for."`
-	Report jobReportCmd `cmd:"" help:"Write a crawl's reports now."`
+	List    jobListCmd    `cmd:"" help:"List the jobs."`
+	Show    jobShowCmd    `cmd:"" help:"Show a job: state, counters, spec."`
+	Create  jobCreateCmd  `cmd:"" help:"Create a job from a job file."`
+	Watch   jobWatchCmd   `cmd:"" help:"Follow a job to its end."`
+	Start   jobStartCmd   `cmd:"" help:"Start a job."`
+	Pause   jobPauseCmd   `cmd:"" help:"Pause a job; what is in flight ends first."`
+	Resume  jobResumeCmd  `cmd:"" help:"Go on with a paused job."`
+	Stop    jobStopCmd    `cmd:"" help:"End a job; what is in flight has its drain timeout."`
+	Delete  jobDeleteCmd  `cmd:"" help:"Forget a job that does not run; stored pages stay."`
+	Why     jobWhyCmd     `cmd:"" help:"Why a job has not ended, and what it waits for."`
+	Exclude jobExcludeCmd `cmd:"" help:"Add or remove exclusions of a job that may run, with a preview."`
+	Report  jobReportCmd  `cmd:"" help:"Write a crawl's reports now."`
 }
 
 // jobArg names a job.

@@ -59,7 +59,11 @@ func Audit(dir string) (*AuditReport, error) {
 }
 
 // AuditStore audits a store that nobody changes meanwhile.
-func AuditStore(s Store) (*AuditReport, error) {
+func AuditStore(s Store) (*AuditReport, error) { return auditStore(s, func() {}) }
+
+// auditStore audits a store; it calls opened when it has opened all files that
+// it will read.
+func auditStore(s Store, opened func()) (*AuditReport, error) {
 	a := &auditor{s: s, report: &AuditReport{Recomputed: map[string]*schedulerv1.Counters{}}, counts: map[uint32]*counters{},
 		listed: map[[2]string]int{}, retired: map[uint32]uint64{}}
 	f := newFrontier(Options{Store: s, questionsOnly: true})
@@ -72,6 +76,7 @@ func AuditStore(s Store) (*AuditReport, error) {
 	}
 	a.f = f
 	defer a.openSeen()()
+	opened()
 	for _, j := range f.order {
 		a.report.Jobs = append(a.report.Jobs, f.status(j))
 		a.counts[j.num] = &counters{}
@@ -163,6 +168,10 @@ func (a *auditor) scan() error {
 				if _, err := decodeHeld(k, v); err != nil {
 					a.add("record", j.id, "hold of queue %q: %v", k[5:], err)
 				}
+			}
+		case kindSweep:
+			if _, err := decodeSweep(k, v); err != nil {
+				a.add("record", "", "change of rules: %v", err)
 			}
 		case kindBad:
 			a.report.Quarantined++

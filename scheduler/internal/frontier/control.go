@@ -36,6 +36,7 @@ func (f *Frontier) ApplyJob(ctx context.Context, id string, spec *jobv1.Spec, cr
 					return nil, fmt.Errorf("job %q: %w: %w", id, ErrConflict, err)
 				}
 			}
+			f.sweepFor(b, j, j.spec, spec)
 			j.setSpec(proto.CloneOf(spec))
 			j.lookAtRetired()
 			for _, q := range j.queues {
@@ -220,7 +221,7 @@ func (f *Frontier) settle(b *store.Batch, j *job, now time.Time) {
 		f.enter(b, j, jobFinished, j.stopReason, now)
 	case jobRunning:
 		switch {
-		case j.requeue != nil || j.lowering:
+		case j.requeue != nil || j.lowering || j.sweep != nil:
 		case j.maxPages > 0 && j.cnt.pages-j.base.pages >= j.maxPages:
 			f.enter(b, j, jobFinished, reasonMaxPages, now)
 		case j.maxBytes > 0 && j.bytesLeft() <= 0:

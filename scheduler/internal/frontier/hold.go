@@ -241,7 +241,7 @@ func (f *Frontier) blockedLeft(j *job) bool {
 // forgetControl deletes what a job has besides its URLs for control and for
 // explanations.
 func forgetControl(b *store.Batch, j *job) {
-	for _, kind := range []byte{kindHold} {
+	for _, kind := range []byte{kindHold, kindSweep} {
 		prefix := numbered(kind, j.num)
 		b.DeleteRange(prefix, after(prefix))
 	}

@@ -3,6 +3,7 @@ package frontier
 import (
 	"encoding/binary"
 	"fmt"
+	"regexp"
 	"slices"
 	"time"
 
@@ -78,6 +79,8 @@ type job struct {
 
 	queues     map[string]*queue
 	held       map[string]*held // queues that are left alone, by hand
+	excludes   []*regexp.Regexp // from the spec
+	sweep      *sweep           // a change of rules under way; nil: none
 	capped     []*queue         // held by a limit
 	ready      []readyQueues    // by shard
 	leased     int              // leases out, robots.txt included
@@ -273,6 +276,7 @@ func (j *job) init() {
 // setSpec takes an effective spec.
 func (j *job) setSpec(spec *jobv1.Spec) {
 	j.spec = spec
+	j.excludes = compileExclusions(spec)
 	j.rootSet = map[string]bool{}
 	for _, r := range j.roots {
 		j.rootSet[specs.RootKey(spec, r)] = true

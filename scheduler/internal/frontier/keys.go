@@ -29,6 +29,7 @@ import (
 //	a <job u32> <due u64> <url key u64>            a page that is fetched again then
 //	g <name>                                       a clock that hosts share
 //	w <job u32> <host key>                         a queue that is blocked or retired by hand
+//	v <job u32>                                    a change of rules that is on its way through the URLs
 //	x <key>                                        a bad record, set aside
 const (
 	kindMeta     = 'm'
@@ -52,6 +53,7 @@ const (
 	kindLower    = 'y'
 	kindDeferred = 'f'
 	kindHold     = 'w'
+	kindSweep    = 'v'
 	kindBad      = 'x'
 )
 
@@ -156,6 +158,8 @@ func runsKey(num uint32) []byte { return numbered(kindRuns, num) }
 func recentKey(num uint32, n uint64) []byte {
 	return binary.BigEndian.AppendUint64(numbered(kindRecent, num), n)
 }
+
+func sweepKey(num uint32) []byte { return numbered(kindSweep, num) }
 
 func holdKey(num uint32, host string) []byte { return append(numbered(kindHold, num), host...) }
 

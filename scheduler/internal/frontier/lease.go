@@ -294,6 +294,10 @@ func (g *grant) choose(q *queue) (*entry, *robotsTask) {
 		if best == nil {
 			return nil, nil
 		}
+		if rule := excludedBy(j.excludes, best); rule != "" {
+			g.exclude(q, best, stateExcluded, rule)
+			continue
+		}
 		if j.maxDepth >= 0 && int64(best.depth) > j.maxDepth {
 			g.exclude(q, best, stateExcluded, maxDepthReason(j))
 			continue

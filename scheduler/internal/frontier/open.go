@@ -133,6 +133,9 @@ func (f *Frontier) loadControl() error {
 	if err := f.loadHolds(); err != nil {
 		return err
 	}
+	if err := f.loadSweeps(); err != nil {
+		return err
+	}
 	return f.loadJournal()
 }
 

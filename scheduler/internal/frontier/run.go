@@ -108,6 +108,7 @@ func (f *Frontier) tick() time.Duration {
 	f.expire(now)
 	f.endJobs(now)
 	f.endHolds(now)
+	f.sweepSome(now)
 	f.requeueSome(now)
 	f.bringBack(now)
 	f.queueDue(now)

@@ -1,0 +1,378 @@
+package frontier
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	jobv1 "lycosa.dev/proto/gen/lycosa/job/v1"
+	schedulerv1 "lycosa.dev/proto/gen/lycosa/scheduler/v1"
+
+	"lycosa.dev/scheduler/internal/frontier/store"
+)
+
+// Exclusions that change while a job runs. The new spec holds at once for links
+// that are judged from then on; a sweep applies it to what is known: queued URLs
+// that an exclusion now matches end with the rule's name, and URLs that only an
+// exclusion kept out that is gone are queued again. A link that was judged
+// before and arrives after the sweep has passed is ended when its turn comes to
+// be leased. The sweep's place is on disk, so that a crash only repeats a
+// chunk. Seeds stay: somebody named them.
+//
+// What an exclusion had kept out before it was ever stored is not known and
+// cannot come back but by its pages being read again.
+
+const (
+	// sweepChunk is the number of records that a sweep looks at in one batch.
+	sweepChunk = 1000
+	// examplesShown is how many URLs a preview names.
+	examplesShown = 20
+	// excludePrefix begins the reason of a URL that an exclusion ended.
+	excludePrefix = "exclude "
+)
+
+// sweep is a change of rules on its way through the known URLs.
+type sweep struct {
+	reviving bool            // queued URLs are done; the ended ones are looked at
+	at       []byte          // where it stands
+	gone     map[string]bool // reasons whose URLs come back if no rule says otherwise
+	dropped  uint64
+	revived  uint64
+}
+
+func (s *sweep) encode(key []byte) []byte {
+	w := newWriter()
+	w.bool(s.reviving)
+	w.bytes(s.at)
+	w.uint(uint64(len(s.gone)))
+	for r := range s.gone {
+		w.str(r)
+	}
+	return w.seal(key)
+}
+
+func decodeSweep(key, value []byte) (*sweep, error) {
+	r, err := open(key, value)
+	if err != nil {
+		return nil, err
+	}
+	s := &sweep{reviving: r.bool(), at: r.bytes(), gone: map[string]bool{}}
+	for range min(r.uint(), uint64(len(r.b))) {
+		s.gone[r.str()] = true
+	}
+	return s, r.err
+}
+
+// loadSweeps finds the sweeps that were under way.
+func (f *Frontier) loadSweeps() error {
+	for _, j := range f.order {
+		key := sweepKey(j.num)
+		v, ok, err := f.st.Get(key)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		if j.sweep, err = decodeSweep(key, v); err != nil {
+			f.damaged = append(f.damaged, [2][]byte{key, v})
+			j.sweep = nil
+			f.log.Error("the record of a change of exclusions is damaged; queued URLs are still judged when they are leased", "job", j.id)
+		}
+	}
+	return nil
+}
+
+// compileExclusions makes a spec's exclusions ready; those that do not compile
+// were refused before.
+func compileExclusions(spec *jobv1.Spec) []*regexp.Regexp {
+	var list []*regexp.Regexp
+	for _, s := range spec.GetScope().GetExclude() {
+		if re, err := regexp.Compile(s); err == nil {
+			list = append(list, re)
+		}
+	}
+	return list
+}
+
+// excludedBy names the exclusion that matches a URL; empty: none does, or it is
+// a seed.
+func excludedBy(list []*regexp.Regexp, e *entry) string {
+	if e.seed {
+		return ""
+	}
+	for _, re := range list {
+		if re.MatchString(e.url) {
+			return excludePrefix + re.String()
+		}
+	}
+	return ""
+}
+
+// ExclusionChange is what a change of exclusions did, or would do.
+type ExclusionChange struct {
+	Job      *schedulerv1.JobStatus
+	Dropped  uint64
+	Revived  uint64
+	Examples []string // of those dropped
+}
+
+// ChangeExclusions adds and removes exclusions of a job and applies them to what
+// is known; with dryRun it only counts. Errors: ErrNoJob, ErrState.
+func (f *Frontier) ChangeExclusions(ctx context.Context, jobID string, add, remove []string, dryRun bool) (*ExclusionChange, error) {
+	f.mu.Lock()
+	j, err := f.find(jobID)
+	if err != nil {
+		f.mu.Unlock()
+		return nil, err
+	}
+	spec, err := withExclusions(j.spec, add, remove)
+	res := &ExclusionChange{Job: f.status(j)}
+	f.mu.Unlock()
+	if err != nil {
+		return nil, fmt.Errorf("job %q: %w", jobID, err)
+	}
+	if dryRun {
+		return res, f.previewExclusions(ctx, j, spec, goneRules(j.spec, spec), res)
+	}
+	// Some of what is dropped is named, as the preview does.
+	before := &ExclusionChange{}
+	if err := f.previewExclusions(ctx, j, spec, nil, before); err != nil {
+		return nil, err
+	}
+	res.Examples = before.Examples
+	var mine *sweep
+	res.Job, err = f.control(func(b *store.Batch, now time.Time) (*job, error) {
+		if f.jobs[jobID] != j {
+			return nil, fmt.Errorf("job %q: %w", jobID, ErrNoJob)
+		}
+		spec, err := withExclusions(j.spec, add, remove)
+		if err != nil {
+			return nil, fmt.Errorf("job %q: %w", jobID, err)
+		}
+		if proto.Equal(spec, j.spec) {
+			return j, nil
+		}
+		f.sweepFor(b, j, j.spec, spec)
+		mine = j.sweep
+		j.setSpec(spec)
+		j.version++
+		f.saveJob(b, j)
+		f.publish()
+		return j, nil
+	})
+	if err != nil || mine == nil {
+		return res, err
+	}
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err // the tick goes on with it
+		}
+		f.mu.Lock()
+		done := f.err != nil || f.jobs[jobID] != j || j.sweep != mine
+		if !done {
+			f.sweepStep(j, f.now())
+		}
+		err, res.Dropped, res.Revived, res.Job = f.err, mine.dropped, mine.revived, f.status(j)
+		f.mu.Unlock()
+		if err != nil || done {
+			return res, err
+		}
+	}
+}
+
+// withExclusions is a spec with other exclusions.
+func withExclusions(spec *jobv1.Spec, add, remove []string) (*jobv1.Spec, error) {
+	spec = proto.CloneOf(spec)
+	if spec.Scope == nil {
+		spec.Scope = &jobv1.Scope{}
+	}
+	list := spec.Scope.Exclude
+	for _, s := range remove {
+		i := slices.Index(list, s)
+		if i < 0 {
+			there := "there are none"
+			if len(list) > 0 {
+				there = "there are: " + strings.Join(list, "  ")
+			}
+			return nil, fmt.Errorf("%q is not one of its exclusions; %s: %w", s, there, ErrState)
+		}
+		list = slices.Delete(list, i, i+1)
+	}
+	for _, s := range add {
+		if _, err := regexp.Compile(s); err != nil {
+			return nil, fmt.Errorf("exclusion %q: %w: %w", s, err, ErrState)
+		}
+		if !slices.Contains(list, s) {
+			list = append(list, s)
+		}
+	}
+	spec.Scope.Exclude = list
+	return spec, nil
+}
+
+// goneRules are the reasons of which the URLs may come back.
+func goneRules(old, spec *jobv1.Spec) []string {
+	var gone []string
+	for _, s := range old.GetScope().GetExclude() {
+		if !slices.Contains(spec.GetScope().GetExclude(), s) {
+			gone = append(gone, excludePrefix+s)
+		}
+	}
+	o, n := old.GetLimits(), spec.GetLimits()
+	if o != nil && o.MaxDepth != nil && (n == nil || n.MaxDepth == nil || n.GetMaxDepth() > o.GetMaxDepth()) {
+		gone = append(gone, fmt.Sprintf("max-depth %d", o.GetMaxDepth()))
+	}
+	return gone
+}
+
+// sweepFor starts the sweep that a change of the spec needs, if it needs one.
+// One that is under way begins again, with what it had to bring back.
+func (f *Frontier) sweepFor(b *store.Batch, j *job, old, spec *jobv1.Spec) {
+	gone := goneRules(old, spec)
+	if len(gone) == 0 && slices.Equal(old.GetScope().GetExclude(), spec.GetScope().GetExclude()) {
+		return
+	}
+	s := &sweep{gone: map[string]bool{}, at: numbered(kindQueued, j.num)}
+	if j.sweep != nil {
+		s.gone = j.sweep.gone
+	}
+	for _, r := range gone {
+		s.gone[r] = true
+	}
+	for _, r := range spec.GetScope().GetExclude() {
+		delete(s.gone, excludePrefix+r)
+	}
+	j.sweep = s
+	key := sweepKey(j.num)
+	b.Set(key, s.encode(key))
+	f.dueAt(f.now())
+}
+
+// previewExclusions counts what a change would do, without holding anything up.
+func (f *Frontier) previewExclusions(ctx context.Context, j *job, spec *jobv1.Spec, gone []string, res *ExclusionChange) error {
+	rules := compileExclusions(spec)
+	seen := 0
+	var err error
+	alive := func() bool {
+		if seen++; seen%1024 == 0 {
+			err = ctx.Err()
+		}
+		return err == nil
+	}
+	prefix := numbered(kindQueued, j.num)
+	if len(rules) > 0 {
+		scanErr := f.st.Scan(prefix, after(prefix), func(k, v []byte) bool {
+			if e, err := decodeQueued(k, v); err == nil && excludedBy(rules, e) != "" {
+				res.Dropped++
+				if len(res.Examples) < examplesShown {
+					res.Examples = append(res.Examples, e.url)
+				}
+			}
+			return alive()
+		})
+		if scanErr != nil {
+			return scanErr
+		}
+	}
+	if len(gone) == 0 || err != nil {
+		return err
+	}
+	prefix = numbered(kindURL, j.num)
+	scanErr := f.st.Scan(prefix, after(prefix), func(k, v []byte) bool {
+		if rec, err := decodeURL(k, v); err == nil && comesBack(rec, rules, func(r string) bool { return slices.Contains(gone, r) }) {
+			res.Revived++
+		}
+		return alive()
+	})
+	if scanErr != nil {
+		return scanErr
+	}
+	return err
+}
+
+// comesBack tells whether an ended URL is queued again, now that rules are gone.
+func comesBack(rec *urlRecord, rules []*regexp.Regexp, gone func(string) bool) bool {
+	return rec.state == stateExcluded && gone(rec.reason) && rec.entry.url != "" && excludedBy(rules, rec.entry) == ""
+}
+
+// sweepSome goes on with the sweeps that are under way.
+func (f *Frontier) sweepSome(now time.Time) {
+	for _, j := range f.order {
+		if j.sweep == nil || f.err != nil {
+			continue
+		}
+		if f.sweepStep(j, now); j.sweep != nil {
+			f.dueAt(now)
+		}
+	}
+}
+
+// sweepStep does one chunk of a job's sweep. Called with mu held.
+func (f *Frontier) sweepStep(j *job, now time.Time) {
+	s := j.sweep
+	kind := byte(kindQueued)
+	if s.reviving {
+		kind = kindURL
+	}
+	b := f.newBatch()
+	var next []byte
+	n := 0
+	var drop []*entry
+	var hosts []string
+	var back []*urlRecord
+	err := f.st.Scan(s.at, after(numbered(kind, j.num)), func(k, v []byte) bool {
+		if n++; n > sweepChunk {
+			next = slices.Clone(k)
+			return false
+		}
+		if !s.reviving {
+			if e, err := decodeQueued(k, v); err == nil && excludedBy(j.excludes, e) != "" {
+				_, host, _, _, _, _ := parseQueuedKey(k)
+				drop, hosts = append(drop, e), append(hosts, host)
+			}
+		} else if rec, err := decodeURL(k, v); err == nil && comesBack(rec, j.excludes, func(r string) bool { return s.gone[r] }) {
+			if j.maxDepth < 0 || int64(rec.entry.depth) <= j.maxDepth {
+				back = append(back, rec)
+			}
+		}
+		return true
+	})
+	if err != nil {
+		f.fail(err)
+		return
+	}
+	for i, e := range drop {
+		f.endQueued(b, j, hosts[i], e, excludedBy(j.excludes, e), now)
+		s.dropped++
+	}
+	a := admission{f: f, b: b, now: now, stored: map[queueName]bool{}, touched: map[*host]struct{}{}}
+	for _, rec := range back {
+		a.again(j, rec)
+		s.revived++
+	}
+	for h := range a.touched {
+		f.place(h, now)
+	}
+	key := sweepKey(j.num)
+	switch {
+	case next != nil:
+		s.at = next
+		b.Set(key, s.encode(key))
+	case !s.reviving && len(s.gone) > 0:
+		s.reviving, s.at = true, numbered(kindURL, j.num)
+		b.Set(key, s.encode(key))
+	default:
+		j.sweep = nil
+		b.Delete(key)
+		f.log.Info("a change of rules was applied to the known URLs", "job", j.id, "dropped", s.dropped, "revived", s.revived)
+	}
+	f.saveCounters(b, j)
+	f.settle(b, j, now)
+	_, _ = f.apply(b, false)
+}
