@@ -9,9 +9,9 @@ import (
 // AuditLive audits the frontier as it is at this instant, while it goes on. A
 // snapshot is taken between two batches; nothing waits for the audit itself.
 func (f *Frontier) AuditLive() (*AuditReport, error) {
-	snapshotter, ok := f.st.(store.Snapshotter)
+	viewer, ok := f.st.(store.Viewer)
 	if !ok {
-		return nil, fmt.Errorf("%w: the store makes no snapshots; stop the process and audit its folder", ErrState)
+		return nil, fmt.Errorf("%w: the store gives no view of one instant; stop the process and audit its folder", ErrState)
 	}
 	// The decider changes the runs of the seen sets; it waits until those of
 	// the snapshot are open, and can then remove what it has merged.
@@ -29,7 +29,7 @@ func (f *Frontier) AuditLive() (*AuditReport, error) {
 		defer f.mu.Unlock()
 		return nil, f.err
 	}
-	snap, err := snapshotter.Snapshot()
+	snap, err := viewer.View()
 	f.mu.Unlock()
 	if err != nil {
 		return nil, err

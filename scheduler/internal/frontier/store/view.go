@@ -9,19 +9,19 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Snapshotter is a store that can be read as it is at one instant, while it
+// Viewer is a store that can be read as it is at one instant, while it
 // goes on changing.
-type Snapshotter interface {
-	// Snapshot returns the store as it is now, for reading: Apply fails. It
+type Viewer interface {
+	// View returns the store as it is now, for reading: Apply fails. It
 	// must be closed before the store is.
-	Snapshot() (Store, error)
+	View() (Store, error)
 }
 
-// errSnapshot: a snapshot does not change.
-var errSnapshot = errors.New("a snapshot of the frontier's store is for reading only")
+// errView: a view does not change.
+var errView = errors.New("a view of the frontier's store is for reading only")
 
-// Snapshot implements Snapshotter.
-func (s *Memory) Snapshot() (Store, error) {
+// View implements Viewer.
+func (s *Memory) View() (Store, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -32,22 +32,22 @@ func (s *Memory) Snapshot() (Store, error) {
 	return n, nil
 }
 
-// Snapshot implements Snapshotter.
-func (s *Pebble) Snapshot() (Store, error) {
+// View implements Viewer.
+func (s *Pebble) View() (Store, error) {
 	if s.closed.Load() {
 		return nil, ErrClosed
 	}
-	return &pebbleSnapshot{snap: s.db.NewSnapshot(), of: s}, nil
+	return &pebbleView{snap: s.db.NewSnapshot(), of: s}, nil
 }
 
-// pebbleSnapshot is a Pebble store at one instant.
-type pebbleSnapshot struct {
+// pebbleView is a Pebble store at one instant.
+type pebbleView struct {
 	snap *pebble.Snapshot
 	of   *Pebble
 }
 
 // Get implements Store.
-func (s *pebbleSnapshot) Get(key []byte) ([]byte, bool, error) {
+func (s *pebbleView) Get(key []byte) ([]byte, bool, error) {
 	v, closer, err := s.snap.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil, false, nil
@@ -60,7 +60,7 @@ func (s *pebbleSnapshot) Get(key []byte) ([]byte, bool, error) {
 }
 
 // Scan implements Store.
-func (s *pebbleSnapshot) Scan(from, to []byte, visit func(key, value []byte) bool) error {
+func (s *pebbleView) Scan(from, to []byte, visit func(key, value []byte) bool) error {
 	it, err := s.snap.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
 	if err != nil {
 		return fmt.Errorf("read the frontier's store: %w", classify(err))
@@ -82,10 +82,10 @@ func (s *pebbleSnapshot) Scan(from, to []byte, visit func(key, value []byte) boo
 }
 
 // Apply implements Store.
-func (s *pebbleSnapshot) Apply(*Batch, bool) (Pending, error) { return nil, errSnapshot }
+func (s *pebbleView) Apply(*Batch, bool) (Pending, error) { return nil, errView }
 
 // Files implements Store.
-func (s *pebbleSnapshot) Files() (vfs.FS, string) { return s.of.Files() }
+func (s *pebbleView) Files() (vfs.FS, string) { return s.of.Files() }
 
 // Close implements Store.
-func (s *pebbleSnapshot) Close() error { return s.snap.Close() }
+func (s *pebbleView) Close() error { return s.snap.Close() }
