@@ -1,6 +1,7 @@
 package job_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -201,6 +202,11 @@ func TestValidate(t *testing.T) {
 		{"store and none", &jobv1.Spec{Storage: &jobv1.Storage{Stores: []string{"warc"}, None: true}}, "storage.none"},
 		{"name", &jobv1.Spec{Name: "../x"}, "name:"},
 		{"user agent", &jobv1.Spec{Identity: &jobv1.Identity{UserAgent: "a\nb"}}, "identity.user_agent"},
+		{"delay factor that is no number", &jobv1.Spec{Politeness: &jobv1.Politeness{DelayFactor: proto.Float64(math.NaN())}}, "politeness.delay_factor"},
+		{"contact", &jobv1.Spec{Identity: &jobv1.Identity{Contact: "me"}}, "identity.contact"},
+		{"contact of two lines", &jobv1.Spec{Identity: &jobv1.Identity{Contact: "a@b.test\nX: y", UserAgent: "Bot"}}, "identity.contact"},
+		{"mail", &jobv1.Spec{Identity: &jobv1.Identity{Contact: "mailto:me@example.org"}}, ""},
+		{"contact page", &jobv1.Spec{Identity: &jobv1.Identity{Contact: "https://example.org/bot?a@b"}}, ""},
 		{"no token", &jobv1.Spec{Identity: &jobv1.Identity{UserAgent: "123"}}, "identity.robots_agent"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

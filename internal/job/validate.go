@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"net/url"
 	"regexp"
 	"strings"
 	"time"
@@ -40,6 +41,9 @@ func Validate(s *jobv1.Spec) error {
 	}
 	if ua := s.GetIdentity().GetUserAgent(); strings.ContainsAny(ua, "\r\n\x00") || ua == "" {
 		bad("identity.user_agent", "must be one line of text, is %q", ua)
+	}
+	if c := s.GetIdentity().GetContact(); c != "" && !isContact(c) {
+		bad("identity.contact", "must be a mail address or an http(s) URL that leads to whoever answers for the crawl, is %q", c)
 	}
 	if s.GetIdentity().GetRobotsAgent() == "" && s.GetPoliteness().GetRobots() != jobv1.RobotsPolicy_ROBOTS_POLICY_IGNORE {
 		bad("identity.robots_agent", "is empty: user_agent %q does not begin with a product token (letters, \"-\", \"_\")", s.GetIdentity().GetUserAgent())
@@ -82,6 +86,22 @@ func Validate(s *jobv1.Spec) error {
 	return errors.Join(errs...)
 }
 
+// isContact tells whether a person can follow it up.
+func isContact(s string) bool {
+	if strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return false
+	}
+	if rest, ok := strings.CutPrefix(s, "mailto:"); ok || !strings.Contains(s, "://") {
+		if !ok {
+			rest = s
+		}
+		name, host, found := strings.Cut(rest, "@")
+		return found && name != "" && host != ""
+	}
+	u, err := url.Parse(s)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+}
+
 func validateDelays(s *jobv1.Spec, bad func(field, format string, args ...any)) {
 	p := s.GetPoliteness()
 	minDelay, maxDelay := p.GetMinDelay().AsDuration(), p.GetMaxDelay().AsDuration()
@@ -101,7 +121,7 @@ func validateDelays(s *jobv1.Spec, bad func(field, format string, args ...any)) 
 	if minDelay > maxDelay {
 		bad("politeness.max_delay", "is %s, below min_delay %s", maxDelay, minDelay)
 	}
-	if f := p.GetDelayFactor(); f < 0 || f > 1000 {
+	if f := p.GetDelayFactor(); !(f >= 0 && f <= 1000) { // NaN is neither
 		bad("politeness.delay_factor", "must be 0 to 1000, is %g", f)
 	}
 	open := len(s.GetFetch().GetAllowNet()) > 0
