@@ -27,7 +27,7 @@ import (
 )
 
 // simScale is by how much the simulations are longer than in `make test`:
-// LYCOSA_SIM=100 is about two million fetches.
+// LYCOSA_SIM=110 (make simulate) is about two million fetches.
 func simScale() int {
 	if n, err := strconv.Atoi(os.Getenv("LYCOSA_SIM")); err == nil && n > 0 {
 		return n
@@ -147,7 +147,10 @@ func (w *simWeb) fetch(ctx context.Context, f *Frontier, l *crawlv1.Lease, took,
 	if !alive {
 		return
 	}
-	if report {
+	// A downloader tells early that a fetch has ended only where the host is
+	// not to be backed off.
+	backsOff := o.Fetch.Class != crawlv1.OutcomeClass_OUTCOME_CLASS_HTTP || o.Fetch.Status == 429 || o.Fetch.Status >= 500
+	if report && !backsOff {
 		f.Renew(l.Id, downloaderv1.Stage_STAGE_FETCHED, &took)
 		if !pause(ctx, lag) {
 			return
