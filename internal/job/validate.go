@@ -59,6 +59,10 @@ func Validate(s *jobv1.Spec) error {
 		}
 	}
 	validateDelays(s, bad)
+	validateOverlays(s, bad)
+	if h := s.GetHistory(); h.GetKeep().AsDuration() < 0 || h.GetMaxBytes() < 0 {
+		bad("history", "keep and max_bytes must not be negative; off: true keeps nothing")
+	}
 	validateFetch(s, bad)
 	validateLimits(s, bad)
 	for i, h := range s.GetPipeline() {

@@ -8,6 +8,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"lycosa.dev/deploy/internal/progress"
 	crawlv1 "lycosa.dev/proto/gen/lycosa/crawl/v1"
 	gatewayv1 "lycosa.dev/proto/gen/lycosa/gateway/v1"
@@ -93,11 +95,65 @@ func explain(w io.Writer, e *schedulerv1.ExplainResponse) error {
 		row("not stored", "%s", o.GetSkippedBy())
 		row("redirect", "%s", o.GetRedirectUrl())
 	}
+	if len(e.GetOverlays()) > 0 {
+		row("overlays", "%s", strings.Join(e.GetOverlays(), ", "))
+	}
+	for _, s := range e.GetSteps() {
+		row("step", "%s", stepText(s))
+	}
 	if q := e.GetQueue(); q != nil {
 		row("queue", "%s: %s, %d queued, %d leased; %s", q.GetHostKey(), strings.ToLower(strings.TrimPrefix(q.GetState().String(), "QUEUE_STATE_")),
 			q.GetQueued(), q.GetLeased(), q.GetReason())
 	}
 	return t.Flush()
+}
+
+// stepText tells one step in a line.
+func stepText(s *schedulerv1.UrlStep) string {
+	at := "(time not known)"
+	if s.GetAt() != nil {
+		at = s.GetAt().AsTime().UTC().Format("2006-01-02T15:04:05.000Z")
+	}
+	text := at + " " + strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(s.GetKind().String(), "URL_STEP_KIND_")), "_", " ")
+	if s.GetDownloader() != "" {
+		text += fmt.Sprintf(", try %d by %s (lease %016x)", s.GetAttempt(), s.GetDownloader(), s.GetLeaseId())
+	}
+	if s.GetReason() != "" {
+		text += ": " + s.GetReason()
+	}
+	if f := s.GetFetch(); f != nil {
+		if f.GetError() != "" && !strings.Contains(s.GetReason(), f.GetError()) {
+			text += "; " + f.GetError()
+		}
+		if f.GetStatus() != 0 && !strings.Contains(s.GetReason(), "HTTP") {
+			text += fmt.Sprintf("; HTTP %d", f.GetStatus())
+		}
+		text += phases(f.GetTimings())
+	}
+	if s.GetRobots() != "" {
+		text += "; robots: " + strings.TrimPrefix(s.GetRobots(), "robots.txt: ")
+	}
+	if s.GetNextAt() != nil {
+		text += "; next not before " + s.GetNextAt().AsTime().UTC().Format(time.RFC3339)
+	}
+	return text
+}
+
+// phases tells how long each phase of a fetch took.
+func phases(t *crawlv1.Timings) string {
+	var parts []string
+	for _, p := range []struct {
+		name string
+		d    *durationpb.Duration
+	}{{"queue", t.GetQueue()}, {"connect", t.GetConnect()}, {"tls", t.GetTls()}, {"first byte", t.GetFirstByte()}, {"body", t.GetBody()}, {"total", t.GetTotal()}} {
+		if d := p.d.AsDuration(); d > 0 {
+			parts = append(parts, p.name+" "+d.Round(100*time.Microsecond).String())
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "; " + strings.Join(parts, ", ")
 }
 
 func outcomeText(o *crawlv1.Outcome) string {

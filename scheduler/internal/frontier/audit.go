@@ -169,6 +169,16 @@ func (a *auditor) scan() error {
 					a.add("record", j.id, "hold of queue %q: %v", k[5:], err)
 				}
 			}
+		case kindStep:
+			if _, err := decodeStep(k, v); err != nil {
+				a.add("record", "", "step %x: %v", k[1:], err)
+			}
+		case kindGeneration:
+			if _, err := decodeGeneration(k, v); err != nil {
+				a.add("record", "", "generation %x: %v", k[1:], err)
+			}
+		case kindMark:
+			a.jobOf(k)
 		case kindSweep:
 			if _, err := decodeSweep(k, v); err != nil {
 				a.add("record", "", "change of rules: %v", err)

@@ -125,6 +125,7 @@ func (f *Frontier) outcome(b *store.Batch, j *job, out *crawlv1.Outcome, kept []
 	e := l.page
 	e.lastLease, e.outcome = l.id, kept
 	f.pageOutcome(b, j, h, e, out, now)
+	f.tried(b, l, res, now)
 	f.saveHost(b, h, now)
 	f.retireEmpty(b, l.queue)
 	f.place(h, now)
@@ -269,6 +270,10 @@ func (f *Frontier) pageOutcome(b *store.Batch, j *job, h *host, e *entry, out *c
 // finish ends a URL that stood in state from. Its page unit is spent or given
 // back: a page that counts has been counted.
 func (f *Frontier) finish(b *store.Batch, j *job, host string, e *entry, from, to schedulerv1.UrlState, reason string, now time.Time) {
+	f.fate = fate{to, reason}
+	if from == stateQueued {
+		f.endedWithoutFetch(b, j, e, to, reason, now)
+	}
 	*j.cnt.of(from)--
 	*j.cnt.of(to)++
 	if e.reserved {
@@ -283,6 +288,7 @@ func (f *Frontier) finish(b *store.Batch, j *job, host string, e *entry, from, t
 
 // requeue puts a leased URL back to its place.
 func (f *Frontier) requeue(b *store.Batch, j *job, host string, e *entry, now time.Time) {
+	f.fate = fate{state: stateQueued}
 	j.cnt.leased--
 	j.cnt.queued++
 	if e.pos.class == classNormal && e.reserved {

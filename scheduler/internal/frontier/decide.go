@@ -235,6 +235,7 @@ func (a *admission) add(p pick) {
 		depth: p.depth, redirects: c.GetRedirects(), seed: c.GetSeed(), hop: c.GetHopPath(), referrer: c.GetReferrer(),
 		rule: c.GetRule(), foundBy: a.foundBy, lastMod: c.GetLastModified().GetSeconds(),
 	}
+	a.f.mark(a.b, j, a.now)
 	host := c.GetHostKey()
 	switch {
 	case host == "" || len(host) > 300:

@@ -158,6 +158,7 @@ func (f *Frontier) lose(b *store.Batch, l *lease, end endOf, crashed bool, now t
 		return
 	}
 	f.putBack(b, j, key, l.page, l.solo, crashed, now)
+	f.returned(b, l, crashed, now)
 }
 
 // putBack queues a URL whose lease was lost; one that has taken its process

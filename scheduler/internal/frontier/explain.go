@@ -61,6 +61,9 @@ func (f *Frontier) Explain(ctx context.Context, jobID, canonicalURL string) (*sc
 		r.Found, r.Attempts = rec.entry.candidate(rec.host), rec.entry.attempts
 		r.LastOutcome = rec.entry.outcomeOf(jobID, rec.host)
 	}
+	if err == nil {
+		r.Steps = f.stepsOf(j, rec, r, now)
+	}
 	return r, err
 }
 

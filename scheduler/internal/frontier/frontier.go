@@ -68,6 +68,7 @@ type Frontier struct {
 	err      error  // why nothing is taken any more
 	changed  chan struct{}
 	batch    store.Batch
+	fate     fate // of the URL that was finished or put back last
 	readOnly bool
 	bad      uint64      // records set aside
 	damaged  [][2][]byte // keys and values of bad records that the tick sets aside

@@ -241,7 +241,7 @@ func (f *Frontier) blockedLeft(j *job) bool {
 // forgetControl deletes what a job has besides its URLs for control and for
 // explanations.
 func forgetControl(b *store.Batch, j *job) {
-	for _, kind := range []byte{kindHold, kindSweep} {
+	for _, kind := range []byte{kindHold, kindSweep, kindStep, kindGeneration, kindMark} {
 		prefix := numbered(kind, j.num)
 		b.DeleteRange(prefix, after(prefix))
 	}
@@ -267,7 +267,7 @@ func (f *Frontier) deleteQueue(ctx context.Context, jobID, host string) (uint64,
 			var list []*entry
 			prefix := append(append(numbered(kindQueued, j.num), host...), 0)
 			err = f.st.Scan(prefix, after(prefix), func(k, v []byte) bool {
-				if e, err := decodeQueued(k, v); err == nil && e.pos.seq <= last {
+				if e, err := decodeQueued(k, v); err == nil && e.pos.given() <= last {
 					list = append(list, e)
 				}
 				return len(list) < byHandChunk

@@ -80,14 +80,15 @@ type job struct {
 	queues     map[string]*queue
 	held       map[string]*held // queues that are left alone, by hand
 	excludes   []*regexp.Regexp // from the spec
-	sweep      *sweep           // a change of rules under way; nil: none
-	capped     []*queue         // held by a limit
-	ready      []readyQueues    // by shard
-	leased     int              // leases out, robots.txt included
-	bytesOut   int64            // bytes that the leases out may take
-	drainUntil time.Time        // stopping: leases end then
-	stopReason string           // stopping: what it will have finished for
-	requeue    []byte           // recrawl under way: where it stands; nil: none
+	hist       history
+	sweep      *sweep        // a change of rules under way; nil: none
+	capped     []*queue      // held by a limit
+	ready      []readyQueues // by shard
+	leased     int           // leases out, robots.txt included
+	bytesOut   int64         // bytes that the leases out may take
+	drainUntil time.Time     // stopping: leases end then
+	stopReason string        // stopping: what it will have finished for
+	requeue    []byte        // recrawl under way: where it stands; nil: none
 
 	tallies      map[string]*tally // of hosts and domains, by key
 	looseTallies []*tally          // some that no queue uses any more
@@ -277,6 +278,7 @@ func (j *job) init() {
 func (j *job) setSpec(spec *jobv1.Spec) {
 	j.spec = spec
 	j.excludes = compileExclusions(spec)
+	j.hist.set(spec)
 	j.rootSet = map[string]bool{}
 	for _, r := range j.roots {
 		j.rootSet[specs.RootKey(spec, r)] = true

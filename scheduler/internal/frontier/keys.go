@@ -30,31 +30,37 @@ import (
 //	g <name>                                       a clock that hosts share
 //	w <job u32> <host key>                         a queue that is blocked or retired by hand
 //	v <job u32>                                    a change of rules that is on its way through the URLs
+//	H <job u32> <generation u32> <url key u64> <time u64> <n u16>   a step of a URL's history
+//	G <job u32> <generation u32>                   a generation of a job's history
+//	T <job u32> <sequence u64>                     when a sequence number was given
 //	x <key>                                        a bad record, set aside
 const (
-	kindMeta     = 'm'
-	kindJob      = 'j'
-	kindCounters = 'c'
-	kindURL      = 'u'
-	kindQueued   = 'q'
-	kindQueue    = 'k'
-	kindInactive = 'i'
-	kindHost     = 'h'
-	kindDNS      = 'd'
-	kindRobots   = 'r'
-	kindLease    = 'l'
-	kindJournal  = 'p'
-	kindLimiter  = 'g'
-	kindRuns     = 's'
-	kindRecent   = 'n'
-	kindTally    = 't'
-	kindEdges    = 'e'
-	kindDue      = 'a'
-	kindLower    = 'y'
-	kindDeferred = 'f'
-	kindHold     = 'w'
-	kindSweep    = 'v'
-	kindBad      = 'x'
+	kindMeta       = 'm'
+	kindJob        = 'j'
+	kindCounters   = 'c'
+	kindURL        = 'u'
+	kindQueued     = 'q'
+	kindQueue      = 'k'
+	kindInactive   = 'i'
+	kindHost       = 'h'
+	kindDNS        = 'd'
+	kindRobots     = 'r'
+	kindLease      = 'l'
+	kindJournal    = 'p'
+	kindLimiter    = 'g'
+	kindRuns       = 's'
+	kindRecent     = 'n'
+	kindTally      = 't'
+	kindEdges      = 'e'
+	kindDue        = 'a'
+	kindLower      = 'y'
+	kindDeferred   = 'f'
+	kindHold       = 'w'
+	kindSweep      = 'v'
+	kindStep       = 'H'
+	kindGeneration = 'G'
+	kindMark       = 'T'
+	kindBad        = 'x'
 )
 
 // Schemes index what a host has one of for each.

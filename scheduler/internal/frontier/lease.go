@@ -34,6 +34,7 @@ type lease struct {
 	allowance int64
 	addrs     []netip.Addr
 	holds     []hold // its places under clocks
+	robots    string // the line of robots.txt that decided
 	tallies   []*tally
 	issued    time.Time
 	told      uint32 // the depth that the downloader knows
@@ -148,14 +149,15 @@ func (f *Frontier) mayLease(j *job, now time.Time) bool {
 
 // grant is one call of Lease.
 type grant struct {
-	f       *Frontier
-	b       *store.Batch
-	now     time.Time
-	shard   int
-	member  string
-	budget  int // URLs that may still be ended by rules
-	out     []*crawlv1.Lease
-	touched map[*job]struct{}
+	f          *Frontier
+	b          *store.Batch
+	now        time.Time
+	shard      int
+	member     string
+	budget     int    // URLs that may still be ended by rules
+	robotsLine string // what robots.txt said of the URL chosen last
+	out        []*crawlv1.Lease
+	touched    map[*job]struct{}
 }
 
 func (g *grant) touch(j *job) {
@@ -308,6 +310,7 @@ func (g *grant) choose(q *queue) (*entry, *robotsTask) {
 		}
 		o := q.host.origins[best.scheme()]
 		says, why := f.judge(o, j, best.url, g.now)
+		g.robotsLine = why
 		switch says {
 		case robotsForbid:
 			g.exclude(q, best, stateExcluded, "robots: "+why)
@@ -384,7 +387,7 @@ func (g *grant) page(q *queue, e *entry) *lease {
 		return nil
 	}
 	q.subs[e.scheme()].pop()
-	l := &lease{url: e.url, page: e, told: e.depth, solo: solo, allowance: allowance, addrs: addrs, holds: holds}
+	l := &lease{url: e.url, page: e, told: e.depth, solo: solo, allowance: allowance, addrs: addrs, holds: holds, robots: g.robotsLine}
 	g.b.Delete(queuedKey(j.num, q.host.key, e.scheme(), e.pos, e.key))
 	j.cnt.queued--
 	j.cnt.leased++

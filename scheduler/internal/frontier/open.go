@@ -136,6 +136,9 @@ func (f *Frontier) loadControl() error {
 	if err := f.loadSweeps(); err != nil {
 		return err
 	}
+	if err := f.loadHistories(); err != nil {
+		return err
+	}
 	return f.loadJournal()
 }
 

@@ -109,6 +109,7 @@ func (f *Frontier) tick() time.Duration {
 	f.endJobs(now)
 	f.endHolds(now)
 	f.sweepSome(now)
+	f.saveHistories(now)
 	f.requeueSome(now)
 	f.bringBack(now)
 	f.queueDue(now)

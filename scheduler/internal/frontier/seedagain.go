@@ -7,6 +7,7 @@ import (
 	"time"
 
 	crawlv1 "lycosa.dev/proto/gen/lycosa/crawl/v1"
+	schedulerv1 "lycosa.dev/proto/gen/lycosa/scheduler/v1"
 
 	"lycosa.dev/scheduler/internal/frontier/store"
 )
@@ -97,6 +98,7 @@ func (a *admission) seedAgain(j *job, k uint64) bool {
 
 // again queues a URL that had ended. Its record is not written before.
 func (a *admission) again(j *job, rec *urlRecord) {
+	a.f.record(a.b, j, rec.entry.key, &step{kind: schedulerv1.UrlStepKind_URL_STEP_KIND_QUEUED_AGAIN, reason: "it had ended before: " + rec.reason}, a.now)
 	*j.cnt.of(rec.state)--
 	j.cnt.queued++
 	rec.entry.pos = j.position(rec.entry.depth, rec.entry.priority)
