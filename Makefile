@@ -103,6 +103,10 @@ bench-frontier: ## Millions of URLs in the frontier, beside a Go map, Pebble and
 	$(GO) test -c -o bin/frontier.bench ./scheduler/internal/frontier
 	$(GO) run ./deploy/bench/cmd/bench-frontier -engine bin/frontier.bench -out deploy/bench/results $(BENCH_ARGS)
 
+.PHONY: bench-dns
+bench-dns: ## Names a second that the dnser answers, cached and asked of nsd; JSON under deploy/bench/results
+	$(GO) run ./dnser/cmd/bench-dns -out deploy/bench/results $(BENCH_ARGS)
+
 # ---- run the services ------------------------------------------------------
 
 .PHONY: up

@@ -113,7 +113,7 @@ type Seen struct {
 
 // answerBytes is what an answer and its place in the cache take besides what
 // hangs on them: the structs, the map's entry and the allocator's rounding.
-const answerBytes = 424
+const answerBytes = 384
 
 // bytes is about what a kept answer takes in memory, its place in the cache and
 // the name included.
