@@ -108,7 +108,7 @@ type Options struct {
 	// million URLs; beyond it helps less.
 	SeenFilterBytes int
 	// SeenCacheBytes bounds the blocks of runs that are kept in memory.
-	// Default: 16 MiB.
+	// Default: 64 MiB, taken as they are read.
 	SeenCacheBytes int
 
 	// questionsOnly: nothing will be decided, so that no memory is taken for

@@ -56,12 +56,13 @@ func (f *Frontier) decide(max int) (int, error) {
 		return 0, err
 	}
 	entries := f.take(max)
-	picks := f.pick(entries)
+	jobs := f.entryJobs(entries)
 	f.mu.Unlock()
 	if len(entries) == 0 {
 		return f.lowerSome(lowerBatch)
 	}
 	start := time.Now()
+	picks := f.pick(entries, jobs)
 	if err := f.sift(picks); err != nil {
 		f.mu.Lock()
 		f.fail(err)
@@ -97,41 +98,72 @@ func (f *Frontier) decide(max int) (int, error) {
 	return len(entries), nil
 }
 
-// pick lists the candidates by key, each URL once; first seen first among
-// equals.
-func (f *Frontier) pick(entries []journalEntry) []pick {
-	n := 0
-	for _, e := range entries {
-		n += len(e.cands)
+// pickRef stands for a candidate while they are sorted.
+type pickRef struct {
+	key   uint64
+	job   uint32
+	entry uint32 // index of the journal entry
+	cand  uint32 // index in it
+	order uint32 // of first sight
+}
+
+func (a pickRef) compare(b pickRef) int {
+	switch {
+	case a.key != b.key:
+		if a.key < b.key {
+			return -1
+		}
+		return 1
+	case a.job != b.job:
+		return cmp.Compare(a.job, b.job)
 	}
-	picks := make([]pick, 0, n)
+	return cmp.Compare(a.order, b.order)
+}
+
+// entryJobs finds the entries' jobs; nil: it was deleted. Called with mu held.
+func (f *Frontier) entryJobs(entries []journalEntry) []*job {
+	jobs := make([]*job, len(entries))
 	for i, e := range entries {
-		j := f.byNum[e.job]
+		jobs[i] = f.byNum[e.job]
+	}
+	return jobs
+}
+
+// pick lists the candidates by key, each URL once; first seen first among
+// equals. Called with decideMu held: what it returns is valid until the next
+// call.
+func (f *Frontier) pick(entries []journalEntry, jobs []*job) []pick {
+	refs := f.refs[:0]
+	for i, e := range entries {
+		j := jobs[i]
 		if j == nil {
 			continue
 		}
-		for _, c := range e.cands {
-			picks = append(picks, pick{job: j, key: j.key(c.GetUrl()), order: len(picks), cand: c, depth: c.GetDepth(), entry: i,
-				lastMod: c.GetLastModified().GetSeconds()})
+		for k, c := range e.cands {
+			refs = append(refs, pickRef{key: j.key(c.GetUrl()), job: j.num, entry: uint32(i), cand: uint32(k), order: uint32(len(refs))})
 		}
 	}
-	f.met.decided.Add(float64(len(picks)))
-	slices.SortFunc(picks, func(a, b pick) int {
-		return cmp.Or(cmp.Compare(a.job.num, b.job.num), cmp.Compare(a.key, b.key), cmp.Compare(a.order, b.order))
-	})
-	out := picks[:0]
-	for _, p := range picks {
-		if n := len(out); n > 0 && out[n-1].job == p.job && out[n-1].key == p.key {
-			out[n-1].same++
-			out[n-1].lastMod = max(out[n-1].lastMod, p.lastMod)
-			if p.depth < out[n-1].depth {
+	f.refs = refs
+	f.met.decided.Add(float64(len(refs)))
+	slices.SortFunc(refs, pickRef.compare)
+	clear(f.picks)
+	out := f.picks[:0]
+	for i, r := range refs {
+		c := entries[r.entry].cands[r.cand]
+		depth, lastMod := c.GetDepth(), c.GetLastModified().GetSeconds()
+		if i > 0 && refs[i-1].key == r.key && refs[i-1].job == r.job {
+			p := &out[len(out)-1]
+			p.same++
+			p.lastMod = max(p.lastMod, lastMod)
+			if depth < p.depth {
 				// The shorter way is the one that is told.
-				out[n-1].depth, out[n-1].cand, out[n-1].entry = p.depth, p.cand, p.entry
+				p.depth, p.cand, p.entry = depth, c, int(r.entry)
 			}
 			continue
 		}
-		out = append(out, p)
+		out = append(out, pick{job: jobs[r.entry], key: r.key, order: int(r.order), cand: c, depth: depth, entry: int(r.entry), lastMod: lastMod})
 	}
+	f.picks = out
 	return out
 }
 
@@ -370,18 +402,15 @@ func (f *Frontier) addSeeds(ctx context.Context, id string, cands []*crawlv1.Can
 	if err == nil {
 		err = f.usable()
 	}
-	var picks []pick
-	if err == nil {
-		e := journalEntry{job: j.num}
-		for _, c := range cands {
-			e.cands = append(e.cands, seedOf(c))
-		}
-		picks = f.pick([]journalEntry{e})
-	}
 	f.mu.Unlock()
 	if err != nil {
 		return 0, err
 	}
+	e := journalEntry{job: j.num}
+	for _, c := range cands {
+		e.cands = append(e.cands, seedOf(c))
+	}
+	picks := f.pick([]journalEntry{e}, []*job{j})
 	if err := f.sift(picks); err != nil {
 		return 0, err
 	}

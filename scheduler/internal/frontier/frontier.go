@@ -31,6 +31,8 @@ type Frontier struct {
 	decideMu sync.Mutex
 	known    knownCache // guarded by decideMu
 	filter   filter     // guarded by decideMu
+	refs     []pickRef  // kept for reuse by pick; guarded by decideMu
+	picks    []pick     // kept for reuse by pick; guarded by decideMu
 	seenDir  *sieve.Dir // guarded by decideMu, as are the jobs' seen sets
 	seenFull []*job     // jobs whose table is to become a run; guarded by decideMu
 
@@ -120,7 +122,7 @@ func (o Options) withDefaults() Options {
 		o.SeenFilterBytes = 64 << 20
 	}
 	if o.SeenCacheBytes <= 0 {
-		o.SeenCacheBytes = 16 << 20
+		o.SeenCacheBytes = 64 << 20
 	}
 	if o.Lookups <= 0 {
 		o.Lookups = 16
