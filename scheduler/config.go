@@ -48,7 +48,7 @@ func Default() Config {
 		DrainTimeout:    20 * time.Second,
 		CommitWindow:    256,
 		SeenFilterBytes: 64 << 20,
-		SeenCacheBytes:     64 << 20,
+		SeenCacheBytes:  64 << 20,
 		StoreCacheBytes: 64 << 20,
 		CheckpointKeep:  2,
 	}
