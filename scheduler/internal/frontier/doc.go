@@ -20,11 +20,13 @@
 // journal's deletion and the counters are one batch, so that a crash repeats a
 // decision and never halves it. It runs at once when a downloader has asked for
 // more than was ready, else when a batch is full or DecideDelay has passed. A
-// URL whose depth is above max_depth is recorded as excluded and queued after
-// all if a shorter way to it is found.
+// URL whose depth is above max_depth, or that a trap rule keeps out, is recorded
+// as excluded. A shorter way that is found later lowers a URL's depth and that
+// of all that it leads to, and queues what max_depth had cut (depth.go).
 //
 // A queue holds the URLs of one host in one job, in the order of their
-// positions (class, priority, sequence): on disk all of them, in memory the
+// positions (class, and what the job's strategy makes of depth, priority and
+// sequence, see order.go): on disk all of them, in memory the
 // first few of those queues that have a slot. MaxActiveHosts bounds the slots;
 // the other queues lie on disk in the order of their due times, and get slots
 // that are free, or that are taken from queues that wait long or have had their
@@ -35,13 +37,24 @@
 // says where a host is: its queues are in the ready lists of their jobs (one
 // list for each downloader's shard), or the host is in the heap of waiting
 // hosts by time, or an event (a lease's end, an answer of the dnser, a
-// robots.txt) will call place again.
+// robots.txt, its turn under a clock) will call place again.
+//
+// Clocks nest: address, registrable domain, named group, host, job. A lease
+// takes a place under all of them at once or under none; where one refuses, the
+// queue is parked there and gets its turn in the order in which it came
+// (limiter.go). Clocks belong to the deployment, so that jobs share them; what
+// outlives a delay (pages of the day, bytes to be paid for) is on disk.
+//
+// A queue whose host or domain has used up its budget is retired: on disk behind
+// all due times, out of memory, until a budget is raised (budget.go). A page
+// that is to be fetched again is done, and lies in an order by due time
+// (recrawl.go).
 //
 // Lease takes hosts from the ready lists, jobs by turns, and two jobs on one
 // host by turns. Before a URL it leases what the URL needs: addresses that are
-// known and have not expired, the origin's robots.txt, and a place under the
-// clock of an address. It reserves the page unit and the bytes of the job's
-// limits, so that they are exact. What robots.txt forbids, what lies too deep,
+// known and have not expired, the origin's robots.txt, and a place under every
+// clock. It reserves the page unit and the bytes of the job's
+// limits and budgets, so that they are exact. What robots.txt forbids, what lies too deep,
 // and what belongs to a host that is dead is ended here with the reason's name,
 // a bounded number in one call.
 //
@@ -70,6 +83,7 @@
 // known = queued + leased + done + excluded + failed for each job, after each
 // batch, on disk; AuditStore recomputes it, and that every queued URL is in a
 // queue, every queue in the order, every leased URL in a lease, every done page
-// in its stores. A job finishes when queued, leased and pending are 0, read
-// under the mutex as one.
+// in its stores. A job finishes when queued, leased and pending are 0, or when
+// all that is queued is in retired queues, read under the mutex as one; one with
+// a recrawl policy does not.
 package frontier

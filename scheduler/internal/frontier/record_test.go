@@ -51,7 +51,7 @@ func records() map[string]struct {
 	add("host", hk, h.encode(hk), func(k, v []byte) (any, error) { return decodeHost(k, v) }, h)
 	lk := leaseKey(77)
 	l := &leaseRecord{job: 9, host: "a.test", url: e.url, member: "d1", issued: 5, length: time.Minute, allowance: 1 << 20,
-		addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("2001:db8::1")}, solo: true, page: e}
+		addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("2001:db8::1")}, solo: true, page: e, told: 4}
 	add("lease", lk, l.encode(lk), func(k, v []byte) (any, error) { return decodeLease(k, v) }, l)
 	p := &leaseRecord{job: 9, host: "b.test", url: "http://b.test/robots.txt", member: "d1", issued: 5, length: time.Minute,
 		origin: "a.test", scheme: 1, visited: []string{"https://a.test/robots.txt"}}
@@ -63,6 +63,18 @@ func records() map[string]struct {
 	j := journalEntry{seq: 3, job: 9, foundBy: "tp", cands: []*crawlv1.Candidate{{Url: e.url, HostKey: "a.test:8443", Priority: 1, Depth: 2,
 		HopPath: "LL", Referrer: "r", Seed: true, Redirects: 3, Rule: "x", LastModified: timestamppb.New(time.Unix(55, 0))}}}
 	add("journal", jk, j.encode(jk), func(k, v []byte) (any, error) { return decodeJournal(k, v) }, nil)
+	ck := limiterKey("domain a.test")
+	c := &limiterRecord{next: 9, lastEnd: 8, paid: 7, day: 6, pages: 5}
+	add("clock", ck, c.encode(ck), func(k, v []byte) (any, error) { return decodeLimiter(k, v) }, c)
+	tk := tallyKey(9, 'h', "a.test")
+	y := &tally{key: tk, round: 2, pages: 3, bytes: 4}
+	add("tally", tk, y.encode(), func(k, v []byte) (any, error) { return decodeTally(k, v) }, y)
+	ek := edgesKey(9, 0xdeadbeef)
+	links := []edge{{key: 1, adds: 0}, {key: 2, adds: 1}}
+	add("links", ek, encodeEdges(ek, links), func(k, v []byte) (any, error) { return decodeEdges(k, v) }, links)
+	fk := numbered(kindDeferred, 9)
+	dead := []deferredHost{{"a.test", "HTTP 503 after 3 tries"}}
+	add("deferred", fk, encodeDeferred(fk, dead), func(k, v []byte) (any, error) { return decodeDeferred(k, v) }, dead)
 	return out
 }
 
@@ -110,6 +122,11 @@ func FuzzRecords(f *testing.F) {
 		_, _ = decodeRobots(key, v)
 		_, _ = decodeJournal(key, v)
 		_, _ = decodeAddresses(key, v)
+		_, _ = decodeLimiter(key, v)
+		_, _ = decodeTally(key, v)
+		_, _ = decodeEdges(key, v)
+		_, _ = decodeDeferred(key, v)
+		_ = retiredReason(key, v)
 		_, _ = decodeQueue(key, v)
 		_, _ = decodeCounters(key, v)
 		if len(key) > 0 {
