@@ -17,7 +17,7 @@ type crawlFlags struct {
 
 	Scope       *string        `placeholder:"page|prefix|host|domain|any" help:"What belongs to the crawl, from the seeds (default host)."`
 	MaxPages    *uint64        `placeholder:"N" help:"End after so many pages; 0: no limit."`
-	MaxDepth    *string        `placeholder:"N" help:"Links from a seed; 0: the seeds alone, none: no limit."`
+	MaxDepth    *string        `placeholder:"N" help:"Links from a seed; 0: the seeds and what they embed, none: no limit."`
 	MaxDuration *time.Duration `placeholder:"D" help:"End after this time, such as 90m; 0: no limit."`
 	MaxBytes    *config.Size   `placeholder:"SIZE" help:"End after so many bytes received, such as 10GiB; 0: no limit."`
 	Concurrency *uint32        `placeholder:"N" help:"Fetches at a time (default 128)."`
