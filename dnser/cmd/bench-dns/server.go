@@ -28,8 +28,8 @@ type server struct {
 	kind string
 	addr netip.AddrPort
 	cmd  *exec.Cmd
-	in   io.Closer // its end stops our own one
-	dir  string    // nsd's
+	in   io.Closer     // its end stops our own one
+	dir  string        // nsd's
 	done chan struct{} // closed when it has ended; how tells nothing of the figures
 }
 

@@ -23,8 +23,7 @@ import (
 // for a UDP packet.
 func zoneFile() string {
 	var b strings.Builder
-	b.WriteString(`$ORIGIN real.test.
-$TTL 300
+	b.WriteString(`$TTL 300
 @ IN SOA ns admin 1 7200 900 1209600 120
 @ IN NS ns
 ns IN A 127.0.0.1
@@ -129,6 +128,9 @@ remote-control:
 zone:
     name: real.test
     zonefile: real.zone
+zone:
+    name: bogus.test
+    zonefile: real.zone
 `, port, dir, filepath.Join(dir, "xfrd.state"), dir, filepath.Join(dir, "zone.list"))
 	}, "-d")
 }
@@ -146,13 +148,22 @@ func startUnbound(t testing.TB, nsd netip.AddrPort) netip.AddrPort {
     do-ip6: no
     do-not-query-localhost: no
     local-zone: "test." nodefault
-    module-config: "iterator"
+    module-config: "validator iterator"
+    trust-anchor: "bogus.test. DS 12345 13 2 %s"
+    ede: yes
+    outbound-msg-retry: 1
 remote-control:
     control-enable: no
 stub-zone:
     name: "real.test"
-    stub-addr: %s@%d
-`, port, dir, nsd.Addr(), nsd.Port())
+    stub-addr: %[4]s@%[5]d
+stub-zone:
+    name: "bogus.test"
+    stub-addr: %[4]s@%[5]d
+stub-zone:
+    name: "dead.test"
+    stub-addr: 127.0.0.1@%[6]d
+`, port, dir, strings.Repeat("ab", 32), nsd.Addr(), nsd.Port(), freePort(t))
 	}, "-d")
 }
 
@@ -198,6 +209,54 @@ func TestRealServers(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestRealReasons: a real recursive server fails for a zone whose signatures do
+// not hold and for one whose servers are dead. Whether it says why depends on its
+// version: what it says must be read as that.
+func TestRealReasons(t *testing.T) {
+	cfg := Default()
+	cfg.Servers = []netip.AddrPort{startUnbound(t, startNSD(t))}
+	cfg.TryTimeout, cfg.Timeout = 10*time.Second, 30*time.Second
+	r, _ := run(t, cfg, Deps{})
+	for host, want := range map[string]upstream.Reason{
+		"www.bogus.test": upstream.ReasonDNSSEC,
+		"www.dead.test":  upstream.ReasonUnreachable,
+	} {
+		if a := r.Resolve(t.Context(), host); a.Status != ServFail || a.Reason != want && a.Reason != upstream.ReasonServFail {
+			t.Errorf("%s: %+v, want servfail, %s", host, a, want)
+		}
+	}
+}
+
+// TestRealServerBesideADeadOne: a server that takes packets and never answers
+// is overtaken and soon left alone; the other one's rate is kept.
+func TestRealServerBesideADeadOne(t *testing.T) {
+	dead, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = dead.Close() }()
+	cfg := Default()
+	cfg.Servers = []netip.AddrPort{netip.MustParseAddrPort(dead.LocalAddr().String()), startNSD(t)}
+	cfg.TryTimeout, cfg.Timeout, cfg.Hedge, cfg.ServerRate = time.Minute, 2*time.Minute, 20*time.Millisecond, 500
+	r, _ := run(t, cfg, Deps{})
+	begin := time.Now()
+	for i := range 150 {
+		if a := r.Resolve(t.Context(), fmt.Sprintf("h%d.real.test", i)); a.Status != Resolved || a.Server != cfg.Servers[1].String() {
+			t.Fatalf("%+v", a)
+		}
+	}
+	took := time.Since(begin)
+	if took > 30*time.Second { // it would be a minute for the first name alone
+		t.Errorf("150 names took %v: the dead server was waited for", took)
+	}
+	if least := (300 - 50) * time.Second / 500; took < least {
+		t.Errorf("300 questions took %v, fewer than the %v that 500 a second allow", took, least)
+	}
+	if r.group.Down() != 1 {
+		t.Errorf("%d servers are down, want the dead one", r.group.Down())
 	}
 }
 

@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/miekg/dns"
 
 	"lycosa.dev/dnser/internal/dnstest"
+	"lycosa.dev/dnser/internal/upstream"
 )
 
 func TestReadReplyOrderAndStrangers(t *testing.T) {
@@ -96,6 +99,16 @@ func FuzzAnswer(f *testing.F) {
 	seed(dns.RcodeSuccess, `www.test. 70 IN CNAME a\.b\000\255.test.`)
 	seed(dns.RcodeNameError)
 	seed(dns.RcodeServerFailure)
+	extended := new(dns.Msg)
+	extended.SetQuestion("www.test.", dns.TypeA)
+	extended.Rcode = dns.RcodeServerFailure
+	extended.SetEdns0(1232, false)
+	extended.IsEdns0().Option = []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeDNSBogus, ExtraText: "\x00\xff\n"}}
+	packet, err := extended.Pack()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(packet, "www.test")
 	cfg := Default()
 	cfg.Servers = []netip.AddrPort{serverOne}
 	f.Fuzz(func(t *testing.T, packet []byte, host string) {
@@ -121,6 +134,12 @@ func FuzzAnswer(f *testing.F) {
 		}
 		if kept := a.Expires.Sub(now); kept <= 0 || kept > cfg.MaxTTL+time.Minute {
 			t.Errorf("kept for %v: %+v", kept, a)
+		}
+		if a.Status.Temporary() != (a.Reason != "") || a.Reason != "" && !slices.Contains(upstream.Reasons(), a.Reason) {
+			t.Errorf("reason %q: %+v", a.Reason, a)
+		}
+		if len(a.Detail) > 1500 || strings.ContainsFunc(a.Detail, func(c rune) bool { return c < ' ' || c == 0x7f }) {
+			t.Errorf("detail of %d bytes: %q", len(a.Detail), a.Detail)
 		}
 		if a.Confirmed && !a.Status.Negative() {
 			t.Errorf("confirmed without a denial: %+v", a)
