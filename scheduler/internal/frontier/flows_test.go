@@ -708,3 +708,27 @@ func TestParkedQueueIsNotReady(t *testing.T) {
 	r.commit(outcomeOf(l, 404))
 	r.mustLease("http://a.test/")
 }
+
+// A robots.txt that redirects to a host without a name is out of reach: the
+// origin's tries run out and the job ends.
+func TestRobotsRedirectToNowhereEnds(t *testing.T) {
+	r := newRig(t, store.NewMemory())
+	r.job("j", testSpec(obey), "http://a.test/x")
+	asked := 0
+	for l := r.wait(49 * time.Hour); l != nil && asked < 10; l = r.wait(49 * time.Hour) {
+		if l.Url != "http://a.test/robots.txt" {
+			t.Fatalf("leased %s", l.Url)
+		}
+		asked++
+		o := outcomeOf(l, 302)
+		o.RedirectUrl = "http://nx.test/robots.txt"
+		r.commit(o)
+	}
+	if asked != 3 {
+		t.Errorf("robots.txt was asked for %d times", asked)
+	}
+	r.wantEnd("j", "empty")
+	if e := r.explain("j", "http://a.test/x"); e.State != stateExcluded || !strings.HasPrefix(e.Reason, "robots-unreachable") {
+		t.Errorf("%s: %s", e.State, e.Reason)
+	}
+}

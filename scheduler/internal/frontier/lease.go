@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -351,6 +352,15 @@ func (g *grant) end(q *queue) {
 		}
 		if !q.subs[s].empty() {
 			return
+		}
+	}
+	if q.ending.host {
+		// Redirects of other hosts' robots.txt that lead here lead nowhere.
+		for _, t := range slices.Clone(q.tasks) {
+			if !t.leased {
+				f.robotsFailed(g.b, t, q.ending.reason, g.now)
+				f.place(t.origin.host, g.now)
+			}
 		}
 	}
 	q.ending = nil
