@@ -15,14 +15,27 @@
 //
 // The decider takes the journal in batches. It sorts the candidates by
 // fingerprint (64 bits of xxh3, keyed with the job's secret), passes those that
-// it lately found known, asks the store for the others in key order, and writes
-// what is new into the queues in the order of first sight. The enqueues, the
-// journal's deletion and the counters are one batch, so that a crash repeats a
-// decision and never halves it. It runs at once when a downloader has asked for
+// it lately found known, takes as new those of which the filter says no, looks
+// the others up in the seen set in the order of their keys, and writes what is
+// new into the queues in the order of first sight. No URL's record is read for
+// it. The enqueues, the new keys, the journal's deletion and the counters are
+// one batch, so that a crash repeats a decision and never halves it. It runs at once when a downloader has asked for
 // more than was ready, else when a batch is full or DecideDelay has passed. A
 // URL whose depth is above max_depth, or that a trap rule keeps out, is recorded
 // as excluded. A shorter way that is found later lowers a URL's depth and that
 // of all that it leads to, and queues what max_depth had cut (depth.go).
+//
+// The seen set (package sieve) is a job's fingerprints with the least depth of
+// each: the youngest in memory and as records beside the URLs that they stand
+// for, the others in sorted files, runs, that the store lists. A full table
+// becomes a run, which is durable before the batch that lists it and deletes
+// the records; runs are merged in the background, within a rate, and removed
+// once the batch that does not list them is durable. A run that its checksums
+// find damaged, or that is gone, is built anew from the URLs' records. The
+// filter is filled from the runs after a start, and grows up to a setting.
+//
+// A snapshot (Checkpoint) is the store, the runs that it lists and nothing
+// else, made beside the work; who opens it or a copy gives the jobs new epochs.
 //
 // A queue holds the URLs of one host in one job, in the order of their
 // positions (class, and what the job's strategy makes of depth, priority and
