@@ -732,3 +732,37 @@ func TestRobotsRedirectToNowhereEnds(t *testing.T) {
 		t.Errorf("%s: %s", e.State, e.Reason)
 	}
 }
+
+// A second job on a host shares its robots.txt, and is told of the sitemaps in
+// it although it never fetches it.
+func TestSecondJobIsToldSitemaps(t *testing.T) {
+	r := newRig(t, store.NewMemory())
+	withSitemaps := func(s *jobv1.Spec) {
+		s.Links = &jobv1.Links{Sitemaps: new(true)}
+		s.Scope = &jobv1.Scope{Kind: jobv1.ScopeKind_SCOPE_KIND_HOST}
+	}
+	r.job("one", testSpec(obey, withSitemaps), "http://a.test/")
+	l := r.wait(time.Hour)
+	if l.GetUrl() != "http://a.test/robots.txt" {
+		t.Fatalf("leased %s", l.GetUrl())
+	}
+	o := outcomeOf(l, 200)
+	o.RobotsBody = []byte("User-agent: *\nDisallow: /x\nSitemap: /maps/all.xml\nSitemap: http://other.test/s.xml\n")
+	r.commit(o)
+	r.commit(outcomeOf(r.wait(time.Hour), 200))
+	r.wantEnd("one", "empty")
+
+	r.job("two", testSpec(obey, withSitemaps), "http://a.test/")
+	got := map[string]bool{}
+	for l := r.wait(time.Hour); l != nil; l = r.wait(time.Hour) {
+		got[l.GetUrl()] = true
+		r.commit(outcomeOf(l, 200))
+	}
+	if len(got) != 2 || !got["http://a.test/"] || !got["http://a.test/maps/all.xml"] {
+		t.Errorf("the second job fetched %v, want its seed and the sitemap in its scope", got)
+	}
+	r.wantEnd("two", "empty")
+	if e := r.explain("two", "http://a.test/maps/all.xml"); e.GetFound().GetHopPath() != "PM" || e.GetFound().GetReferrer() != "http://a.test/robots.txt" {
+		t.Errorf("found: %v", e.GetFound())
+	}
+}

@@ -312,6 +312,9 @@ func (g *grant) choose(q *queue) (*entry, *robotsTask) {
 		o := q.host.origins[best.scheme()]
 		says, why := f.judge(o, j, best.url, g.now)
 		g.robotsLine = why
+		if !j.pol.IgnoreRobots && !q.told[o.scheme] && (says == robotsAllow || says == robotsForbid) {
+			f.tellSitemaps(g.b, q, o)
+		}
 		switch says {
 		case robotsForbid:
 			g.exclude(q, best, stateExcluded, "robots: "+why)

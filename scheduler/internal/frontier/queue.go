@@ -17,6 +17,7 @@ type queue struct {
 	host   *host
 	subs   [2]sub // by scheme: robots.txt is an origin's
 	tasks  []*robotsTask
+	told   [2]bool // by scheme: its job has been told the origin's sitemaps
 	leased int
 	due    int64  // its key in the order of the queues without a slot
 	stored bool   // it has records on disk

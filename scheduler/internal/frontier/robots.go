@@ -226,6 +226,7 @@ func (f *Frontier) robotsOutcome(b *store.Batch, l *lease, out *crawlv1.Outcome,
 	policy := robots.DisallowAll
 	reason := res.GetError()
 	if res.GetClass() == crawlv1.OutcomeClass_OUTCOME_CLASS_HTTP {
+		o.toldByFetch(t.queue.job)
 		policy = robots.StatusPolicy(int(status))
 		reason = fmt.Sprintf("HTTP %d %s", status, http.StatusText(int(status)))
 		if status == http.StatusTooManyRequests {
