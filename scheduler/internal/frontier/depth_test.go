@@ -15,7 +15,8 @@ import (
 )
 
 // The pages within max_depth of the seeds, and the depth of each, are the same
-// in whatever order pages are fetched: as a breadth-first search finds them.
+// in whatever order pages are fetched and over restarts: as a breadth-first
+// search finds them.
 func TestDepthIsExact(t *testing.T) {
 	rounds := 150
 	if testing.Short() {
@@ -65,6 +66,13 @@ func TestDepthIsExact(t *testing.T) {
 					continue
 				}
 				break
+			}
+			if rng.IntN(40) == 0 { // the process dies with what is out
+				_ = r.f.Close()
+				mem = mem.Reopen()
+				r.open(mem)
+				out = nil
+				continue
 			}
 			i := rng.IntN(len(out))
 			l := out[i]
