@@ -14,6 +14,13 @@ import (
 // MaxBackOff is the longest wait after failures of a host.
 const MaxBackOff = 24 * time.Hour
 
+// Defaults of a job's delays.
+const (
+	defaultMinDelay = time.Second
+	defaultMaxDelay = 30 * time.Second
+	defaultFactor   = 5
+)
+
 // Rules are a job's politeness in the form the clocks use.
 type Rules struct {
 	MinDelay      time.Duration
@@ -45,9 +52,9 @@ type Rules struct {
 func New(spec *jobv1.Spec) Rules {
 	p := spec.GetPoliteness()
 	r := Rules{
-		MinDelay:      time.Second,
-		MaxDelay:      30 * time.Second,
-		Factor:        5,
+		MinDelay:      defaultMinDelay,
+		MaxDelay:      defaultMaxDelay,
+		Factor:        defaultFactor,
 		PerHost:       max(1, int(p.GetPerHost())),
 		MaxCrawlDelay: 300 * time.Second,
 		MaxTries:      max(1, p.GetMaxTries()),
@@ -123,15 +130,25 @@ func (r *Rules) Host(inside bool) (perHost int, minDelay time.Duration) {
 	if inside {
 		return r.PerHost, r.MinDelay
 	}
-	return 1, max(r.MinDelay, time.Millisecond)
+	minDelay, _, _ = r.delays(false)
+	return 1, minDelay
+}
+
+// delays are the bounds and the factor of the wait after a fetch. A job that
+// asks for no delay means its own network: hosts elsewhere get the defaults.
+func (r *Rules) delays(inside bool) (least, most time.Duration, factor float64) {
+	if inside || r.MinDelay > 0 {
+		return r.MinDelay, r.MaxDelay, r.Factor
+	}
+	return defaultMinDelay, max(r.MaxDelay, defaultMaxDelay), max(r.Factor, defaultFactor)
 }
 
 // Delay is the wait after a fetch that took d, robots' Crawl-delay apart.
 func (r *Rules) Delay(d time.Duration, inside bool) time.Duration {
-	_, least := r.Host(inside)
-	scaled := float64(max(0, d)) * r.Factor
-	wait := r.MaxDelay
-	if scaled < float64(r.MaxDelay) {
+	least, most, factor := r.delays(inside)
+	scaled := float64(max(0, d)) * factor
+	wait := most
+	if scaled < float64(most) {
 		wait = time.Duration(scaled)
 	}
 	return max(wait, least)
@@ -139,11 +156,11 @@ func (r *Rules) Delay(d time.Duration, inside bool) time.Duration {
 
 // Longest is the wait after a fetch of unknown length.
 func (r *Rules) Longest(crawlDelay time.Duration, inside bool) time.Duration {
-	_, least := r.Host(inside)
-	if r.Factor == 0 {
+	least, most, factor := r.delays(inside)
+	if factor == 0 {
 		return max(least, crawlDelay)
 	}
-	return max(r.MaxDelay, crawlDelay, least)
+	return max(most, crawlDelay, least)
 }
 
 // Address returns the fetches at a time (0: no limit) and the delay of an

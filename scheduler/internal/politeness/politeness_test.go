@@ -41,8 +41,15 @@ func TestZeroDelayOnlyInsideAllowNet(t *testing.T) {
 	if n, d := r.Host(true); n != 8 || d != 0 {
 		t.Errorf("inside: %d, %s", n, d)
 	}
-	if n, d := r.Host(false); n != 1 || d <= 0 {
+	// Elsewhere the defaults hold: the job's zero was not meant for strangers.
+	if n, d := r.Host(false); n != 1 || d != time.Second {
 		t.Errorf("outside: %d, %s", n, d)
+	}
+	if d := r.Delay(2*time.Second, false); d != 10*time.Second {
+		t.Errorf("outside, after 2s: %s", d)
+	}
+	if d := r.Longest(0, false); d != 30*time.Second {
+		t.Errorf("outside, longest: %s", d)
 	}
 	if n, d := r.Address(in); n != 0 || d != 0 {
 		t.Errorf("address inside: %d, %s", n, d)
