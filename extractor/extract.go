@@ -35,7 +35,7 @@ func (e *Extractor) Extract(stream grpc.BidiStreamingServer[extractorv1.ExtractR
 			return answer(first.GetId(), retry("the extractor is busy", 100*time.Millisecond))
 		},
 		// Chunks that no page receives are consumed all the same.
-		OnDrop: func(r *extractorv1.ExtractRequest) { s.consumed.Add(int64(len(r.GetChunk()))) },
+		OnDrop: func(r *extractorv1.ExtractRequest) *extractorv1.ExtractResponse { return s.consume(len(r.GetChunk())) },
 		Logger: e.log,
 	}, s.handle, func(first *extractorv1.ExtractRequest, v any) *extractorv1.ExtractResponse {
 		e.metrics.pages.WithLabelValues("retry").Inc()
@@ -90,6 +90,19 @@ func (s *session) handle(ctx context.Context, call *extractCall) *extractorv1.Ex
 	return answer(call.ID(), ans)
 }
 
+// consume counts chunk bytes that are off the stream and returns the credit
+// that is to be sent for them and those before, nil while it is little.
+func (s *session) consume(bytes int) *extractorv1.ExtractResponse {
+	n := s.consumed.Add(int64(bytes))
+	if n < creditStep || !s.consumed.CompareAndSwap(n, 0) {
+		return nil // if another was faster, it has counted these bytes too
+	}
+	return &extractorv1.ExtractResponse{Item: &extractorv1.ExtractResponse_CreditBytes{CreditBytes: n}}
+}
+
+// errGivenUp: the downloader has given the page up.
+var errGivenUp = errors.New("the downloader has given the page up")
+
 // receive takes the page's parts and returns credit for them.
 func (s *session) receive(ctx context.Context, call *extractCall, body *page.Body) (*crawlv1.FetchResult, error) {
 	for {
@@ -98,16 +111,20 @@ func (s *session) receive(ctx context.Context, call *extractCall, body *page.Bod
 			return nil, err
 		}
 		if end := part.GetEnd(); end != nil {
+			if end.GetResult().GetClass() == crawlv1.OutcomeClass_OUTCOME_CLASS_UNSPECIFIED {
+				return nil, errGivenUp
+			}
 			return end.GetResult(), nil
 		}
 		chunk := part.GetChunk()
-		if err := body.Append(chunk, int64(s.e.cfg.SpoolBytes), s.e.spool); err != nil {
-			return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
-		}
-		if n := s.consumed.Add(int64(len(chunk))); n >= creditStep && s.consumed.CompareAndSwap(n, 0) {
-			if err := call.Send(&extractorv1.ExtractResponse{Item: &extractorv1.ExtractResponse_CreditBytes{CreditBytes: n}}); err != nil {
+		failed := body.Append(chunk, int64(s.e.cfg.SpoolBytes), s.e.spool)
+		if credit := s.consume(len(chunk)); credit != nil {
+			if err := call.Send(credit); err != nil {
 				return nil, err
 			}
+		}
+		if failed != nil {
+			return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, failed)
 		}
 	}
 }

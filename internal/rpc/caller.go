@@ -70,6 +70,12 @@ type CallerOptions[Req, Res any] struct {
 	// OnOpen is called for each new stream before any call uses it, for state
 	// that starts anew with a stream (a credit).
 	OnOpen func()
+	// OnReady is called when calls can use a new stream: Connected says true.
+	OnReady func()
+	// OnUnsent gets each request that Send has taken and that is not sent,
+	// because its call has ended while the stream goes on (a credit to give
+	// back). It must not block.
+	OnUnsent func(*Req)
 	// Abandon makes the message that tells the other side of a call that was
 	// begun and is given up; nil, or a nil message: nobody is told.
 	Abandon func(id uint64) *Req
@@ -195,6 +201,9 @@ func (c *Caller[Req, Res]) session(parent context.Context) (answered bool, err e
 	c.stream = s
 	close(c.live)
 	c.mu.Unlock()
+	if c.opt.OnReady != nil {
+		c.opt.OnReady()
+	}
 
 	var writer sync.WaitGroup
 	var sendErr error
@@ -266,6 +275,9 @@ func (c *Caller[Req, Res]) write(stream grpc.BidiStreamingClient[Req, Res], s *c
 		m.call.sent.Store(true)
 		select {
 		case <-m.call.done:
+			if c.opt.OnUnsent != nil {
+				c.opt.OnUnsent(m.req)
+			}
 			continue
 		default:
 		}

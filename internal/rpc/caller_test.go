@@ -493,3 +493,60 @@ func (l *limited) Recv() (*extractorv1.ExtractRequest, error) {
 	}
 	return l.extractStream.Recv()
 }
+
+// held is a stream whose first Send waits to be let go.
+type held struct {
+	grpc.ClientStream
+	ctx  context.Context
+	wait chan struct{}
+	sent chan *extractorv1.ExtractRequest
+}
+
+func (h *held) Context() context.Context { return h.ctx }
+
+func (h *held) Send(req *extractorv1.ExtractRequest) error {
+	h.sent <- req
+	<-h.wait
+	return nil
+}
+
+func (h *held) Recv() (*extractorv1.ExtractResponse, error) {
+	<-h.ctx.Done()
+	return nil, h.ctx.Err()
+}
+
+func (h *held) CloseSend() error { return nil }
+
+// What Send has taken of a call that ends is either sent or told of, so that
+// no credit is lost with it; and who is told that a stream is there finds it.
+func TestUnsentIsToldAndReadyIsConnected(t *testing.T) {
+	h := &held{wait: make(chan struct{}), sent: make(chan *extractorv1.ExtractRequest, 10)}
+	unsent, ready := make(chan *extractorv1.ExtractRequest, 10), make(chan bool, 1)
+	var c *extractCaller
+	made := make(chan struct{})
+	opt := extractor(nil)
+	opt.Open = func(ctx context.Context) (extractClientStream, error) { h.ctx = ctx; return h, nil }
+	opt.OnUnsent = func(req *extractorv1.ExtractRequest) { unsent <- req }
+	opt.OnReady = func() { <-made; ready <- c.Connected() }
+	c = run(t, opt)
+	close(made)
+	if !<-ready {
+		t.Error("told of a stream that is not connected")
+	}
+	ctx := context.Background()
+	call, err := c.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, body := range []string{"first", "second"} {
+		if err := call.Send(ctx, chunk(0, []byte(body))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-h.sent // the writer is at the first
+	call.Cancel()
+	close(h.wait)
+	if req := <-unsent; string(req.GetChunk()) != "second" {
+		t.Errorf("told of %q, want the second", req.GetChunk())
+	}
+}

@@ -34,8 +34,9 @@ type CallsOptions[Req, Res any] struct {
 	// stream with ResourceExhausted.
 	Busy func(first *Req) *Res
 	// OnDrop gets each request that no handler received: of a call that was
-	// answered early, or is none (a credit to give back). It must not block.
-	OnDrop func(*Req)
+	// answered early, or is none. It must not block; what it returns is sent (a
+	// credit given back), nil sends nothing.
+	OnDrop func(*Req) *Res
 	// Logger hears of panics; nil discards.
 	Logger *slog.Logger
 }
@@ -106,7 +107,7 @@ func ServeCalls[Req, Res any](stream grpc.BidiStreamingServer[Req, Res], opt Cal
 		opt.Logger = telemetry.Discard()
 	}
 	if opt.OnDrop == nil {
-		opt.OnDrop = func(*Req) {}
+		opt.OnDrop = func(*Req) *Res { return nil }
 	}
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)
@@ -209,7 +210,7 @@ func (s *callServer[Req, Res]) read(ctx context.Context) error {
 				default:
 				}
 			case <-call.done:
-				s.opt.OnDrop(req)
+				s.drop(req)
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}
@@ -218,7 +219,16 @@ func (s *callServer[Req, Res]) read(ctx context.Context) error {
 				return err
 			}
 		default:
-			s.opt.OnDrop(req)
+			s.drop(req)
+		}
+	}
+}
+
+// drop tells of a request that no handler gets.
+func (s *callServer[Req, Res]) drop(req *Req) {
+	if res := s.opt.OnDrop(req); res != nil {
+		if err := s.send(res); err != nil {
+			s.cancel(err)
 		}
 	}
 }
@@ -245,7 +255,7 @@ func (s *callServer[Req, Res]) begin(ctx context.Context, id uint64, first *Req)
 		}
 		return nil
 	}
-	s.opt.OnDrop(first)
+	s.drop(first)
 	if s.opt.Busy != nil {
 		if res := s.opt.Busy(first); res != nil {
 			return s.send(res)
@@ -281,7 +291,7 @@ func (s *callServer[Req, Res]) empty(call *ServerCall[Req, Res]) {
 	for {
 		select {
 		case req := <-call.queue:
-			s.opt.OnDrop(req)
+			s.drop(req)
 		default:
 			return
 		}

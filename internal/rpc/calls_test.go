@@ -107,7 +107,7 @@ func TestCallsDropWhatNobodyGets(t *testing.T) {
 	svc := &testService{extract: func(stream extractStream) error {
 		opt := pageOptions()
 		opt.Window = 1
-		opt.OnDrop = func(*extractorv1.ExtractRequest) { dropped.Add(1) }
+		opt.OnDrop = func(*extractorv1.ExtractRequest) *extractorv1.ExtractResponse { dropped.Add(1); return nil }
 		opt.Busy = func(first *extractorv1.ExtractRequest) *extractorv1.ExtractResponse { return answer(first.Id, "busy") }
 		return ServeCalls(stream, opt, func(_ context.Context, call *extractCall) *extractorv1.ExtractResponse {
 			<-gate

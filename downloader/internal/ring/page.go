@@ -106,6 +106,9 @@ func (p *Page) sendChunks() error {
 			return err
 		}
 		if err := p.call.Send(p.ctx, &extractorv1.ExtractRequest{Part: &extractorv1.ExtractRequest_Chunk{Chunk: b}}); err != nil {
+			if !errors.Is(err, rpc.ErrStreamBroken) { // a new stream has its own credit
+				p.link.credit.add(int64(len(b)))
+			}
 			return err
 		}
 	}

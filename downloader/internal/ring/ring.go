@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc"
 
 	"lycosa.dev/internal/rpc"
+	crawlv1 "lycosa.dev/proto/gen/lycosa/crawl/v1"
 	extractorv1 "lycosa.dev/proto/gen/lycosa/extractor/v1"
 	schedulerv1 "lycosa.dev/proto/gen/lycosa/scheduler/v1"
 )
@@ -143,11 +144,11 @@ func (r *Ring) open(ctx context.Context, wg *sync.WaitGroup, id, addr string) (*
 		ID:        (*extractorv1.ExtractResponse).GetId,
 		Final:     func(m *extractorv1.ExtractResponse) bool { return m.GetAnswer() != nil },
 		OnPartial: func(m *extractorv1.ExtractResponse) { l.credit.add(m.GetCreditBytes()) },
-		OnOpen: func() {
-			l.credit.reset()
-			r.wake()
-		},
-		Logger: r.opt.Logger, Name: "extractor " + id,
+		OnOpen:    func() { l.credit.reset() },
+		OnReady:   r.wake, // not before: who is woken looks for a link that is connected
+		OnUnsent:  func(m *extractorv1.ExtractRequest) { l.credit.add(int64(len(m.GetChunk()))) },
+		Abandon:   abandon,
+		Logger:    r.opt.Logger, Name: "extractor " + id,
 	})
 	ctx, l.cancel = context.WithCancel(ctx)
 	draining, drain := context.WithCancel(ctx)
@@ -160,6 +161,12 @@ func (r *Ring) open(ctx context.Context, wg *sync.WaitGroup, id, addr string) (*
 		l.cancel()
 	})
 	return l, nil
+}
+
+// abandon ends a page that was begun and is given up: its extractor would wait
+// for the end as long as the stream lives.
+func abandon(id uint64) *extractorv1.ExtractRequest {
+	return &extractorv1.ExtractRequest{Id: id, Part: &extractorv1.ExtractRequest_End{End: &extractorv1.PageEnd{Result: &crawlv1.FetchResult{}}}}
 }
 
 func closeQuietly(c io.Closer) { _ = c.Close() }

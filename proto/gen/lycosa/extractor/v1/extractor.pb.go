@@ -96,7 +96,7 @@ func (x *PageHead) GetResponseHead() []byte {
 // PageEnd ends a page.
 type PageEnd struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the downloader saw.
+	// What the downloader saw. One without a class: the page is given up.
 	Result        *v1.FetchResult `protobuf:"bytes,1,opt,name=result,proto3" json:"result,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
