@@ -79,13 +79,19 @@ func (d *dispatcher) session(ctx context.Context) error {
 	go func() { received <- d.receive(ctx, stream, out, freed) }()
 	err = d.send(ctx, stream, out, freed, received)
 	cancel()
-	if err == nil || errors.Is(err, errSendFailed) {
-		err = <-received
+	if !errors.Is(err, errEnded) {
+		// The receiver reads the frontier: it ends before the session does.
+		if cause := <-received; errors.Is(err, errSendFailed) {
+			err = cause
+		}
 	}
 	return err
 }
 
-var errSendFailed = errors.New("send failed")
+var (
+	errSendFailed = errors.New("send failed")
+	errEnded      = errors.New("stream ended") // the receiver has returned
+)
 
 // send leases whenever there is room and something is ready. It returns the
 // receiver's error when the stream has ended.
@@ -98,6 +104,7 @@ func (d *dispatcher) send(ctx context.Context, stream fetchStream, out *outstand
 			if err != nil && ctx.Err() == nil {
 				d.log.Error("leasing failed", "err", err)
 			}
+			broken := false
 			for _, lease := range leases {
 				out.add(lease.GetId())
 				d.s.spans.start(d.s.tracer, lease)
@@ -106,7 +113,11 @@ func (d *dispatcher) send(ctx context.Context, stream fetchStream, out *outstand
 					d.s.release(ctx, lease.GetId(), &downloaderv1.FetchAnswer{
 						Answer: &crawlv1.Answer{Verdict: crawlv1.Verdict_VERDICT_RETRY_LATER, Reason: "the stream to the downloader broke"}})
 					out.remove(lease.GetId())
+					broken = true
 				}
+			}
+			if broken {
+				return errSendFailed // leasing on would go round in circles
 			}
 			if len(leases) == room {
 				continue
@@ -116,7 +127,7 @@ func (d *dispatcher) send(ctx context.Context, stream fetchStream, out *outstand
 		case <-ready:
 		case <-freed:
 		case err := <-received:
-			return errors.Join(errors.New("stream ended"), err)
+			return errors.Join(errEnded, err)
 		case <-noLeases:
 			noLeases = nil
 		case <-ctx.Done():
