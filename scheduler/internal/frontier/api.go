@@ -31,6 +31,8 @@ var (
 	ErrStorage = store.ErrFailed
 	// ErrCorrupt: the store's files cannot be read.
 	ErrCorrupt = store.ErrCorrupt
+	// ErrFormat: another version of Lycosa has written the directory.
+	ErrFormat = errors.New("the frontier was written by another version")
 	// ErrLocked: another process works on the directory.
 	ErrLocked = store.ErrLocked
 )

@@ -766,3 +766,22 @@ func TestSecondJobIsToldSitemaps(t *testing.T) {
 		t.Errorf("found: %v", e.GetFound())
 	}
 }
+
+// A frontier of another format is refused and not touched.
+func TestOtherFormatIsRefused(t *testing.T) {
+	st := store.NewMemory()
+	r := newRig(t, st)
+	r.job("j", testSpec(), "http://a.test/")
+	key := []byte{kindMeta}
+	w := newWriter()
+	w.uint(storeFormat + 1)
+	w.uint(1)
+	var b store.Batch
+	b.Set(key, w.seal(key))
+	if _, err := st.Apply(&b, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), Options{Store: st}); !errors.Is(err, ErrFormat) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -399,10 +399,11 @@ func timestamp(t time.Time) *timestamppb.Timestamp {
 	return timestamppb.New(t)
 }
 
-// encodeMeta is the deployment's own record.
+// saveMeta writes the deployment's own record.
 func (f *Frontier) saveMeta(b *store.Batch) {
 	key := []byte{kindMeta}
 	w := newWriter()
+	w.uint(storeFormat)
 	w.uint(uint64(f.nextNum))
 	b.Set(key, w.seal(key))
 }

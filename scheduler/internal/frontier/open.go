@@ -82,6 +82,12 @@ func (f *Frontier) loadControl() error {
 		if err != nil {
 			return fmt.Errorf("%w: the frontier's first record: %w", ErrCorrupt, err)
 		}
+		switch format := r.uint(); {
+		case r.err != nil:
+			return fmt.Errorf("%w: the frontier's first record: %w", ErrCorrupt, r.err)
+		case format != storeFormat:
+			return fmt.Errorf("%w: it is of format %d, this program reads %d; go on with the version of Lycosa that began it, or begin in another folder", ErrFormat, format, storeFormat)
+		}
 		f.nextNum = r.u32()
 	}
 	var bad [][2][]byte

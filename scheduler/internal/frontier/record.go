@@ -16,6 +16,11 @@ import (
 // one. A bad record is set aside and reported, never fatal.
 const recordVersion = 1
 
+// storeFormat is the number of the layout as a whole: keys, records, seen set.
+// It grows with every change that an older or newer program would misread; a
+// frontier of another format is refused and left as it is.
+const storeFormat = 2
+
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // errBadRecord: a record cannot be read.
