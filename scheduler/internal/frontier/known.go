@@ -36,7 +36,7 @@ type queueCache struct {
 	slots []queueName
 }
 
-const queueCacheSlots = 1 << 16
+const queueCacheSlots = 1 << 18
 
 func (c *queueCache) slot(n queueName) *queueName {
 	if c.slots == nil {
