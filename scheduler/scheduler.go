@@ -46,6 +46,8 @@ type Scheduler struct {
 	noLeases chan struct{} // closed when leasing ends for good
 	stopping chan struct{} // closed when the Join streams shall end
 
+	overlays sync.Mutex // held while overlays are changed
+
 	mu      sync.Mutex
 	running error // nil while Run works, else why it does not
 }

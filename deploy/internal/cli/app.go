@@ -92,7 +92,7 @@ func openFolder(dir string) (offline, error) {
 type grammar struct {
 	Crawl      crawlCmd      `cmd:"" help:"Crawl from seeds, in one process; run it again to go on."`
 	Up         upCmd         `cmd:"" help:"Run all services in one process, the gateway open on loopback."`
-	Job        jobCmd        `cmd:"" help:"Jobs: list, show, create, watch, start, pause, resume, stop, delete, why, report."`
+	Job        jobCmd        `cmd:"" help:"Jobs: list, show, create, watch, start, pause, resume, stop, delete, set, exclude, overlay, why, report."`
 	Seed       seedCmd       `cmd:"" help:"Seeds of a job: add."`
 	Queue      queueCmd      `cmd:"" help:"Queues of a job: list, show, why, block, retire, release, delete."`
 	Instance   instanceCmd   `cmd:"" help:"Services that have joined: list, wait."`

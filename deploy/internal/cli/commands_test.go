@@ -42,7 +42,7 @@ func say(t *testing.T, stdin string, args ...string) (string, int) {
 
 // The help is read by people and quoted in documents: a change is seen.
 func TestHelp(t *testing.T) {
-	for _, command := range []string{"", "crawl", "up", "job", "job create", "job why", "job exclude", "queue", "queue block", "queue show", "why", "audit", "warc verify", "fetch", "robots", "doctor", "instance wait"} {
+	for _, command := range []string{"", "crawl", "up", "job", "job create", "job why", "job exclude", "job set", "job overlay set", "queue", "queue block", "queue show", "why", "audit", "warc verify", "fetch", "robots", "doctor", "instance wait"} {
 		args := append(strings.Fields(command), "--help")
 		got, code := say(t, "", args...)
 		if code != 0 {

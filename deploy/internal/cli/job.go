@@ -35,6 +35,8 @@ type jobCmd struct {
 	Delete  jobDeleteCmd  `cmd:"" help:"Forget a job that does not run; stored pages stay."`
 	Why     jobWhyCmd     `cmd:"" help:"Why a job has not ended, and what it waits for."`
 	Exclude jobExcludeCmd `cmd:"" help:"Add or remove exclusions of a job that may run, with a preview."`
+	Set     jobSetCmd     `cmd:"" help:"Change settings of a job that may run: delays, limits, anything of its spec."`
+	Overlay jobOverlayCmd `cmd:"" help:"Settings for some hosts, domains or URL prefixes: list, set, remove."`
 	Report  jobReportCmd  `cmd:"" help:"Write a crawl's reports now."`
 }
 

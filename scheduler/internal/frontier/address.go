@@ -163,7 +163,7 @@ func (f *Frontier) dnsUnavailable(h *host, now time.Time) {
 	var tries uint32 = 1
 	first := time.Minute
 	for _, q := range h.queues {
-		rule := q.job.pol.Failure(jobv1.FailureClass_FAILURE_CLASS_DNS)
+		rule := q.job.polOf(h.key).Failure(jobv1.FailureClass_FAILURE_CLASS_DNS)
 		tries = max(tries, rule.Tries)
 		first = rule.Wait
 	}

@@ -185,7 +185,7 @@ func (f *Frontier) hostResult(h *host, j *job, out *crawlv1.Outcome, now time.Ti
 		f.answered(j, h)
 		return pageDone
 	}
-	rule := j.pol.Failure(politeness.ClassOf(class))
+	rule := j.polOf(h.key).Failure(politeness.ClassOf(class))
 	switch class {
 	case crawlv1.OutcomeClass_OUTCOME_CLASS_DNS, crawlv1.OutcomeClass_OUTCOME_CLASS_CONNECT:
 		if f.network.failed(h.key, now) {
@@ -236,7 +236,7 @@ func (f *Frontier) pageOutcome(b *store.Batch, j *job, h *host, e *entry, out *c
 	case pageRetry:
 		e.attempts++
 		class := politeness.ClassOf(res.GetClass())
-		if tries := e.failed(class); tries < j.pol.Failure(class).Tries && e.attempts < j.pol.MostTries() {
+		if tries := e.failed(class); tries < j.polOf(h.key).Failure(class).Tries && e.attempts < j.polOf(h.key).MostTries() {
 			e.pos.class = classRetry
 			f.requeue(b, j, h.key, e, now)
 			return
@@ -353,7 +353,7 @@ func (f *Frontier) lateOutcome(b *store.Batch, j *job, out *crawlv1.Outcome, kep
 	f.account(j, out, false)
 	f.spend(b, j, rec.host, 0, out.GetFetch().GetReceivedBytes())
 	h := f.load(rec.host, now)
-	f.ended(h, j, rec.scheme, out.GetFetch().GetTimings().GetTotal().AsDuration(), true, now)
+	f.ended(h, j, out.GetUrl(), out.GetFetch().GetTimings().GetTotal().AsDuration(), true, now)
 	f.pageOutcome(b, j, h, e, out, now)
 	f.saveHost(b, h, now)
 	if q != nil {

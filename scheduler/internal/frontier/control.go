@@ -41,6 +41,7 @@ func (f *Frontier) ApplyJob(ctx context.Context, id string, spec *jobv1.Spec, cr
 			j.lookAtRetired()
 			for _, q := range j.queues {
 				q.level = j.precedenceOf(q.host.key)
+				f.place(q.host, now)
 			}
 			j.version++
 			f.saveJob(b, j)

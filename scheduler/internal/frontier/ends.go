@@ -59,7 +59,7 @@ func (f *Frontier) closeLease(b *store.Batch, l *lease, end endOf, now time.Time
 	if end.untouched {
 		return
 	}
-	f.ended(h, j, schemeOf(l.url), end.took, end.known, now)
+	f.ended(h, j, l.url, end.took, end.known, now)
 }
 
 // Renew extends a lease that is being worked on, up to MaxLease. Once the
@@ -89,7 +89,7 @@ func (f *Frontier) Renew(leaseID uint64, stage downloaderv1.Stage, fetchDuration
 	h := l.queue.host
 	h.out--
 	f.fetchEnded(l, nil, false, false, now) // which address was connected is told later: all are charged
-	f.ended(h, l.job, schemeOf(l.url), took, fetchDuration != nil, now)
+	f.ended(h, l.job, l.url, took, fetchDuration != nil, now)
 	f.place(h, now)
 }
 

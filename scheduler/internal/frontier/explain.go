@@ -25,6 +25,7 @@ func (f *Frontier) Explain(ctx context.Context, jobID, canonicalURL string) (*sc
 	r := &schedulerv1.ExplainResponse{CanonicalUrl: canonicalURL, UrlKey: j.key(canonicalURL)}
 	host := hostKeyFromURL(canonicalURL)
 	r.ScopeVerdict = j.scopeVerdict(canonicalURL)
+	r.Overlays = overlayNames(specs.OverlaysFor(j.spec, host, canonicalURL))
 	r.RobotsVerdict = f.robotsVerdict(j, host, canonicalURL, now)
 	key := urlKey(j.num, r.UrlKey)
 	v, ok, err := f.st.Get(key)
@@ -94,7 +95,7 @@ func (f *Frontier) explainQueued(j *job, rec *urlRecord, r *schedulerv1.ExplainR
 		r.Reason = r.Queue.Reason
 		if q := j.queues[rec.host]; q != nil {
 			o := q.host.origins[rec.scheme&1]
-			if says, why := f.judge(o, j, r.CanonicalUrl, now); !j.pol.IgnoreRobots && (says == robotsWait || says == robotsUnknown) {
+			if says, why := f.judge(o, j, r.CanonicalUrl, now); !j.polOf(rec.host).IgnoreRobots && (says == robotsWait || says == robotsUnknown) {
 				r.Reason = why
 				if o.retryAt.After(now) {
 					r.NextAt = timestamp(o.retryAt)
@@ -192,7 +193,7 @@ func (f *Frontier) queueAsItIs(j *job, key string, now time.Time) *schedulerv1.Q
 	h := q.host
 	s.Leased = uint64(q.leased)
 	s.Failures = h.failures
-	s.Delay = durationpb.New(max(j.pol.Delay(h.lastTook, j.pol.Inside(h.addrs)), h.crawlDelay(j)))
+	s.Delay = durationpb.New(max(j.polAfter(h).Delay(h.lastTook, j.pol.Inside(h.addrs)), h.crawlDelay(j)))
 	for _, a := range h.addrs {
 		s.Addresses = append(s.Addresses, a.AsSlice())
 	}
@@ -234,7 +235,7 @@ func (q *queue) why(now time.Time) (schedulerv1.QueueState, string) {
 		return waiting, "a limit of the job is reached, but for what is out"
 	}
 	for s := range q.subs {
-		if o := h.origins[s]; !q.subs[s].empty() && !j.pol.IgnoreRobots {
+		if o := h.origins[s]; !q.subs[s].empty() && !j.polOf(h.key).IgnoreRobots {
 			if o.task != nil {
 				return waiting, "robots.txt is being fetched"
 			}

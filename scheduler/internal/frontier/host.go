@@ -26,7 +26,8 @@ type host struct {
 	wait     time.Duration
 	lastEnd  time.Time
 	lastTook time.Duration
-	saved    bool // the disk has a record
+	lastURL  string // what was fetched last; not kept on disk
+	saved    bool   // the disk has a record
 	failures uint32
 	failedAt time.Time // when the back-off in force began
 	domain   string    // registrable domain; empty: not computed yet
@@ -137,18 +138,19 @@ func (f *Frontier) saveHost(b *store.Batch, h *host, now time.Time) {
 
 // ended starts the host's wait after a fetch. known is false where nobody can
 // tell how long it took or when it ended.
-func (f *Frontier) ended(h *host, j *job, scheme uint8, took time.Duration, known bool, now time.Time) {
+func (f *Frontier) ended(h *host, j *job, url string, took time.Duration, known bool, now time.Time) {
+	h.lastURL = url
 	h.lastEnd, h.lastTook = now, took
 	inside := j.pol.Inside(h.addrs)
 	crawl := h.crawlDelay(j)
-	wait := j.pol.Delay(took, inside)
+	wait := j.polAfter(h).Delay(took, inside)
 	if !known {
-		wait = j.pol.Longest(crawl, inside)
+		wait = j.polAfter(h).Longest(crawl, inside)
 	}
 	wait = max(wait, crawl)
 	for _, q := range h.queues {
 		if q.job != j {
-			wait = max(wait, q.job.pol.Delay(took, q.job.pol.Inside(h.addrs)), h.crawlDelay(q.job))
+			wait = max(wait, q.job.polAfter(h).Delay(took, q.job.pol.Inside(h.addrs)), h.crawlDelay(q.job))
 		}
 	}
 	h.notBefore(now.Add(wait), wait)
@@ -164,14 +166,14 @@ func (h *host) notBefore(t time.Time, wait time.Duration) {
 // crawlDelay is what the host's robots.txt asks of a job, up to the limit
 // above which its queue is retired.
 func (h *host) crawlDelay(j *job) time.Duration {
-	if j.pol.IgnoreRobots {
+	if j.polOf(h.key).IgnoreRobots {
 		return 0
 	}
 	var longest time.Duration
 	for _, o := range h.origins {
 		if r := o.rules[j.agent]; r != nil {
 			if d, ok := r.CrawlDelay(); ok {
-				longest = max(longest, min(d, j.pol.MaxCrawlDelay))
+				longest = max(longest, min(d, j.polOf(h.key).MaxCrawlDelay))
 			}
 		}
 	}
@@ -180,7 +182,7 @@ func (h *host) crawlDelay(j *job) time.Duration {
 
 // limit is how many fetches of the host a job may have out.
 func (h *host) limit(j *job) int {
-	n, _ := j.pol.Host(j.pol.Inside(h.addrs))
+	n, _ := j.polOf(h.key).Host(j.pol.Inside(h.addrs))
 	if h.out > 0 {
 		n = min(n, h.outLimit)
 	}
@@ -215,7 +217,7 @@ func (q *queue) at(now time.Time) (t time.Time, ok bool) {
 				continue
 			}
 			at := now
-			if !j.pol.IgnoreRobots {
+			if !j.polOf(h.key).IgnoreRobots {
 				o := h.origins[s]
 				if o.task != nil {
 					continue

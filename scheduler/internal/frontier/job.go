@@ -81,6 +81,7 @@ type job struct {
 	held       map[string]*held // queues that are left alone, by hand
 	excludes   []*regexp.Regexp // from the spec
 	hist       history
+	overlays   *overlaid     // from the spec; nil: none
 	sweep      *sweep        // a change of rules under way; nil: none
 	capped     []*queue      // held by a limit
 	ready      []readyQueues // by shard
@@ -279,6 +280,7 @@ func (j *job) setSpec(spec *jobv1.Spec) {
 	j.spec = spec
 	j.excludes = compileExclusions(spec)
 	j.hist.set(spec)
+	j.overlays = newOverlaid(spec)
 	j.rootSet = map[string]bool{}
 	for _, r := range j.roots {
 		j.rootSet[specs.RootKey(spec, r)] = true

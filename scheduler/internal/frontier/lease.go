@@ -239,7 +239,7 @@ func (g *grant) try(q *queue) *lease {
 	f.know(q)
 	if !h.lastEnd.IsZero() { // this job's own delay may be the longer one
 		inside := q.job.pol.Inside(h.addrs)
-		wait := max(q.job.pol.Delay(h.lastTook, inside), h.crawlDelay(q.job))
+		wait := max(q.job.polAfter(h).Delay(h.lastTook, inside), h.crawlDelay(q.job))
 		if t := h.lastEnd.Add(wait); t.After(now) {
 			h.notBefore(t, wait)
 			return nil
@@ -287,7 +287,7 @@ func (g *grant) choose(q *queue) (*entry, *robotsTask) {
 				continue
 			}
 			o := q.host.origins[s]
-			if !j.pol.IgnoreRobots && (o.task != nil || o.retryAt.After(g.now)) {
+			if !j.polOf(q.host.key).IgnoreRobots && (o.task != nil || o.retryAt.After(g.now)) {
 				continue
 			}
 			if e := sub.heads[0]; best == nil || e.pos.less(best.pos) {
@@ -468,7 +468,7 @@ func (g *grant) issue(q *queue, l *lease, allowance int64) {
 	f.promise(l)
 	heap.Push(&f.expiry, l)
 	f.dueAt(l.expires)
-	limit, _ := j.pol.Host(j.pol.Inside(h.addrs))
+	limit, _ := j.polOf(h.key).Host(j.pol.Inside(h.addrs))
 	if h.out == 0 || limit < h.outLimit {
 		h.outLimit = limit
 	}

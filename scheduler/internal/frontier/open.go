@@ -307,7 +307,7 @@ func (f *Frontier) revive(j *job, id uint64, rec *leaseRecord, now time.Time) *l
 	l.latest = now.Add(max(f.o.MaxLease, l.length) + f.o.LeaseGrace)
 	f.leases[id] = l
 	heap.Push(&f.expiry, l)
-	if limit, _ := j.pol.Host(j.pol.Inside(h.addrs)); h.out == 0 || limit < h.outLimit {
+	if limit, _ := j.polOf(h.key).Host(j.pol.Inside(h.addrs)); h.out == 0 || limit < h.outLimit {
 		h.outLimit = limit
 	}
 	h.out++

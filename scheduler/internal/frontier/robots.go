@@ -82,7 +82,7 @@ func (f *Frontier) loadRobots(o *origin) {
 // know makes the rules of a queue's origins ready, so that their Crawl-delay
 // is known before anything is leased.
 func (f *Frontier) know(q *queue) {
-	if q.job.pol.IgnoreRobots {
+	if q.job.polOf(q.host.key).IgnoreRobots {
 		return
 	}
 	for s, o := range q.host.origins {
@@ -146,7 +146,7 @@ const (
 
 // judge asks an origin's robots.txt about a URL.
 func (f *Frontier) judge(o *origin, j *job, url string, now time.Time) (robotsSays, string) {
-	if j.pol.IgnoreRobots {
+	if j.polOf(o.host.key).IgnoreRobots {
 		return robotsAllow, "robots.txt is not asked"
 	}
 	f.loadRobots(o)
@@ -169,8 +169,8 @@ func (f *Frontier) judge(o *origin, j *job, url string, now time.Time) (robotsSa
 		return robotsAllow, fmt.Sprintf("robots.txt: HTTP %d allows all", o.rec.status)
 	}
 	r := f.rulesFor(o, j.agent)
-	if d, ok := r.CrawlDelay(); ok && d > j.pol.MaxCrawlDelay {
-		return robotsEnd, fmt.Sprintf("crawl-delay: robots.txt asks for %s, above max_crawl_delay %s", d, j.pol.MaxCrawlDelay)
+	if d, ok := r.CrawlDelay(); ok && d > j.polOf(o.host.key).MaxCrawlDelay {
+		return robotsEnd, fmt.Sprintf("crawl-delay: robots.txt asks for %s, above max_crawl_delay %s", d, j.polOf(o.host.key).MaxCrawlDelay)
 	}
 	d := r.Test(pathOf(url))
 	if d.Allowed {
@@ -291,7 +291,7 @@ func (f *Frontier) keepRobots(b *store.Batch, o *origin, rec robotsRecord, now t
 	b.Set(key, rec.encode(key))
 	o.rec.body = nil
 	for _, q := range o.host.queues {
-		if q.job.pol.IgnoreRobots {
+		if q.job.polOf(o.host.key).IgnoreRobots {
 			continue
 		}
 		if says, why := f.judge(o, q.job, o.url(), now); says == robotsEnd {
@@ -322,11 +322,11 @@ func (f *Frontier) robotsFailed(b *store.Batch, t *robotsTask, reason string, no
 	f.closeTask(t)
 	o.tries++
 	o.rec.reason = reason
-	if o.tries >= j.pol.MaxTries {
+	if o.tries >= j.polOf(o.host.key).MaxTries {
 		tries := o.tries
 		f.keepRobots(b, o, robotsRecord{gaveUp: true, reason: fmt.Sprintf("%s (%d tries)", reason, tries)}, now)
 		return
 	}
-	o.retryAt = now.Add(politeness.BackOffAfter(j.pol.BackOff, o.tries, f.rng.Float64()))
+	o.retryAt = now.Add(politeness.BackOffAfter(j.polOf(o.host.key).BackOff, o.tries, f.rng.Float64()))
 	o.retryAt = latest(o.retryAt, o.host.next)
 }

@@ -135,7 +135,7 @@ func (a *admission) forgive(h *host, rec *urlRecord) {
 		h.failures, h.failedAt = 0, time.Time{}
 		wait := time.Second
 		for _, q := range h.queues {
-			wait = max(wait, q.job.pol.Longest(0, q.job.pol.Inside(h.addrs)))
+			wait = max(wait, q.job.polAfter(h).Longest(0, q.job.pol.Inside(h.addrs)))
 		}
 		if until := latest(a.now, h.lastEnd.Add(wait)); h.next.After(until) {
 			h.next, h.wait = until, wait

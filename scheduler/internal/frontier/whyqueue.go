@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	specs "lycosa.dev/internal/job"
 	schedulerv1 "lycosa.dev/proto/gen/lycosa/scheduler/v1"
 )
 
@@ -23,7 +24,7 @@ func (f *Frontier) ShowQueue(ctx context.Context, jobID, hostKey string) (*sched
 		return nil, err
 	}
 	now := f.now()
-	r := &schedulerv1.ShowQueueResponse{Queue: f.queueStatus(j, hostKey, now)}
+	r := &schedulerv1.ShowQueueResponse{Queue: f.queueStatus(j, hostKey, now), Overlays: overlayNames(specs.OverlaysFor(j.spec, hostKey, ""))}
 	c := clockList{now: now}
 	f.listClocks(&c, j, hostKey)
 	slices.SortStableFunc(c.list, func(a, b *schedulerv1.QueueClock) int {
@@ -126,7 +127,7 @@ func (f *Frontier) listClocks(c *clockList, j *job, key string) {
 	default:
 		c.event("addresses", false, "they are looked up before the next fetch")
 	}
-	if !j.pol.IgnoreRobots {
+	if !j.polOf(key).IgnoreRobots {
 		for s, o := range h.origins {
 			if !q.subs[s].empty() {
 				f.listRobots(c, o)
