@@ -146,8 +146,8 @@ func phases(t *crawlv1.Timings) string {
 		name string
 		d    *durationpb.Duration
 	}{{"queue", t.GetQueue()}, {"connect", t.GetConnect()}, {"tls", t.GetTls()}, {"first byte", t.GetFirstByte()}, {"body", t.GetBody()}, {"total", t.GetTotal()}} {
-		if d := p.d.AsDuration(); d > 0 {
-			parts = append(parts, p.name+" "+d.Round(100*time.Microsecond).String())
+		if d := p.d.AsDuration().Round(100 * time.Microsecond); d > 0 {
+			parts = append(parts, p.name+" "+d.String())
 		}
 	}
 	if len(parts) == 0 {

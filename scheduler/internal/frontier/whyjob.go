@@ -95,6 +95,9 @@ func (x *jobExplanation) countQueues() {
 		}
 		return inactive < queuesCounted
 	})
+	if j.cnt.queued == 0 {
+		inactive = 0 // records of queues that have run empty and are about to go
+	}
 	x.states[schedulerv1.QueueState_QUEUE_STATE_INACTIVE] += inactive
 	if j.nextDue > 0 && inactive > 0 {
 		x.happens(x.now.Add(time.Duration(j.nextDue-f.dueNow(x.now))), "a queue without a slot is due")
@@ -159,8 +162,10 @@ func (x *jobExplanation) wait() {
 	if j.over() {
 		return
 	}
+	stuck := false // ready queues are not served
 	if t, problem := f.trouble(j); j.state == jobRunning && t != schedulerv1.Trouble_TROUBLE_UNSPECIFIED {
 		x.waitsFor("%s", problem)
+		stuck = t != schedulerv1.Trouble_TROUBLE_BLOCKED
 		if !f.hold.pass(x.now) {
 			x.happens(f.hold.probe, "storage is tried again")
 		}
@@ -191,7 +196,7 @@ func (x *jobExplanation) wait() {
 	} {
 		if n := x.states[c.state]; n > 0 {
 			x.waitsFor(c.text, n)
-			x.due = x.due || c.state == schedulerv1.QueueState_QUEUE_STATE_READY
+			x.due = x.due || !stuck && c.state == schedulerv1.QueueState_QUEUE_STATE_READY
 		}
 	}
 	if j.maxTime > 0 && j.state == jobRunning {
