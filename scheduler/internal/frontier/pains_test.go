@@ -30,6 +30,7 @@ type crashed struct {
 func newCrashed(t *testing.T) *crashed {
 	c := &crashed{rig: &rig{t: t, clock: newManual(), ctx: context.Background()}, fs: vfs.NewCrashableMem()}
 	c.reopen()
+	t.Cleanup(func() { _ = c.f.Close() })
 	return c
 }
 
