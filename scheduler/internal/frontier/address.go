@@ -167,7 +167,7 @@ func (f *Frontier) dnsUnavailable(h *host, now time.Time) {
 		tries = max(tries, rule.Tries)
 		first = rule.Wait
 	}
-	if f.network.failed(h.key, now) {
+	if f.network.failed(h.key, h.lookups > 1, now) {
 		h.lookups--
 		h.lookupAt = now.Add(f.o.ProbeInterval)
 		return

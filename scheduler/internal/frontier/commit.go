@@ -188,7 +188,7 @@ func (f *Frontier) hostResult(h *host, j *job, out *crawlv1.Outcome, now time.Ti
 	rule := j.polOf(h.key).Failure(politeness.ClassOf(class))
 	switch class {
 	case crawlv1.OutcomeClass_OUTCOME_CLASS_DNS, crawlv1.OutcomeClass_OUTCOME_CLASS_CONNECT:
-		if f.network.failed(h.key, now) {
+		if f.network.failed(h.key, h.failures > 0, now) {
 			return networkLost
 		}
 		h.addrsUntil = now // asked again: the addresses may have changed

@@ -47,6 +47,7 @@ type Frontier struct {
 	limiters map[string]*limiter
 	closed   limiterHeap // clocks with waiters
 	traps    trapTable
+	sweptAt  time.Time // when idle clocks were forgotten last
 	tickets  uint64
 	leases   map[uint64]*lease
 	waiting  hostHeap

@@ -31,6 +31,8 @@ const (
 	// parkedLong is how long a queue may have to wait under a clock until its
 	// slot is another's.
 	parkedLong = longWait
+	// sweepEvery is how often idle clocks are forgotten.
+	sweepEvery = 30 * time.Second
 	// roused bounds the queues that a clock rouses at once.
 	roused = 64
 )
@@ -451,6 +453,10 @@ func (f *Frontier) midnight(now time.Time) time.Time {
 
 // sweepClocks forgets clocks that hold nothing back.
 func (f *Frontier) sweepClocks(now time.Time) {
+	if now.Sub(f.sweptAt) < sweepEvery {
+		return
+	}
+	f.sweptAt = now
 	idle := func(l *limiter) bool {
 		return l.out == 0 && len(l.waiters) == 0 && l.index < 0 && l.promised == 0 && !l.next.After(now) && !l.paid.After(now) &&
 			(l.lastEnd.IsZero() || !l.lastEnd.Add(l.longest).After(now))

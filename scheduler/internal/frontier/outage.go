@@ -46,6 +46,8 @@ func (f *Frontier) storageBack() {
 const (
 	networkWindow = 50
 	networkFailed = 45 // nine tenths
+	// longestDown is how long the network is taken as down.
+	longestDown = time.Hour
 )
 
 // netWindow watches the last results of different hosts. When nine tenths fail
@@ -55,6 +57,7 @@ type netWindow struct {
 	failOf map[string]bool
 	fails  int
 	down   outage
+	since  time.Time // when it was found down
 }
 
 func (w *netWindow) note(host string, failed bool) {
@@ -88,11 +91,21 @@ func (w *netWindow) note(host string, failed bool) {
 }
 
 // failed notes a failure at DNS or connect and says whether the network is
-// down: the try does not count then.
-func (w *netWindow) failed(host string, now time.Time) bool {
-	w.note(host, true)
+// down: the try does not count then. A host that failed before (again) is no
+// witness: at the end of a crawl only dead hosts may be left. Nor is the network
+// taken as down for longer than longestDown without a sign, so that a crawl of
+// dead hosts ends as well.
+func (w *netWindow) failed(host string, again bool, now time.Time) bool {
+	if w.down.reason != "" && now.Sub(w.since) >= longestDown {
+		*w = netWindow{}
+		return false
+	}
+	if !again {
+		w.note(host, true)
+	}
 	if w.down.reason == "" && w.fails >= networkFailed {
 		w.down = outage{reason: "network down: nine tenths of the last 50 hosts failed at DNS or connect", probe: now}
+		w.since = now
 	}
 	return w.down.reason != ""
 }
