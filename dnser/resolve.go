@@ -150,7 +150,7 @@ func (d *Dnser) commit(ctx context.Context, req *dnserv1.ResolveRequest, hosts [
 	for {
 		// A message sent is the receiver's: each try has its own.
 		m := &schedulerv1.CommitRequest{
-			Outcome: req.GetOutcome(), Candidates: req.GetCandidates(), Hosts: hosts, Traceparent: traceparent,
+			Outcome: req.GetOutcome(), Candidates: req.GetCandidates(), Hosts: hosts, Traceparent: traceparent, Part: req.GetPart(),
 		}
 		if len(m.GetCandidates()) >= manyCandidates && proto.Size(m) > tooLong {
 			hosts, m.Hosts = nil, nil

@@ -424,6 +424,35 @@ func TestCodedPage(t *testing.T) {
 	want(t, cands, "http://a.test/zipped")
 }
 
+// A page with more links than a message holds goes on in parts, the outcome
+// last.
+func TestVeryManyLinksGoInParts(t *testing.T) {
+	r := start(t, &jobv1.Spec{Storage: &jobv1.Storage{None: true}})
+	long := strings.Repeat("x", 4000)
+	var b strings.Builder
+	const n = 3000
+	for i := range n {
+		fmt.Fprintf(&b, "<a href=\"/%d/%s\">", i, long)
+	}
+	done(t, r.send(t, lease("http://a.test/"), 200, htmlHead, []byte(b.String())))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	seen := map[string]bool{}
+	for i, req := range r.got {
+		size := 0
+		for _, c := range req.GetCandidates() {
+			seen[c.GetUrl()] = true
+			size += len(c.GetUrl())
+		}
+		if last := i == len(r.got)-1; last != (req.GetPart() == 0) || size > 5<<20 {
+			t.Errorf("message %d of %d: part %d, %d bytes", i, len(r.got), req.GetPart(), size)
+		}
+	}
+	if len(seen) != n || len(r.got) < 3 {
+		t.Errorf("%d of %d links in %d messages", len(seen), n, len(r.got))
+	}
+}
+
 func TestFailureTravelsToo(t *testing.T) {
 	r := start(t, &jobv1.Spec{})
 	done(t, r.send(t, lease("http://a.test/"), 0, ""))

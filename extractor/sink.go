@@ -21,7 +21,7 @@ import (
 func (e *Extractor) sink(ctx context.Context, c *compiled, p *page.Page) *crawlv1.Answer {
 	o := outcome(p)
 	cands, keys := e.candidates(c, p, o)
-	ans := e.forward(ctx, p, o, cands)
+	ans := e.forwardAll(ctx, p, o, cands)
 	if ans.GetVerdict() == crawlv1.Verdict_VERDICT_DONE {
 		for i, k := range keys {
 			e.seen.Add(k, cands[i].GetDepth())
@@ -139,16 +139,47 @@ func priority(l *page.Link) uint32 {
 
 func sameURL(a, b weburl.URL) bool { return !a.IsZero() && a.String() == b.String() }
 
+// partBytes is about how much of a page's links goes into one message, far
+// below what the chassis takes.
+const partBytes = 4 << 20
+
+// split cuts a page's links into parts of about partBytes.
+func split(cands []*crawlv1.Candidate) [][]*crawlv1.Candidate {
+	var parts [][]*crawlv1.Candidate
+	start, size := 0, 0
+	for i, c := range cands {
+		n := len(c.GetUrl()) + len(c.GetReferrer()) + len(c.GetHostKey()) + len(c.GetRule()) + 100
+		if size+n > partBytes && i > start {
+			parts = append(parts, cands[start:i])
+			start, size = i, 0
+		}
+		size += n
+	}
+	return append(parts, cands[start:])
+}
+
+// forwardAll sends a page on: in one message, or the links of a very long page
+// in parts first and the outcome when they are safe.
+func (e *Extractor) forwardAll(ctx context.Context, p *page.Page, o *crawlv1.Outcome, cands []*crawlv1.Candidate) *crawlv1.Answer {
+	parts := split(cands)
+	for i := len(parts) - 1; i > 0; i-- {
+		if ans := e.forward(ctx, p, o, parts[i], uint32(i)); ans.GetVerdict() != crawlv1.Verdict_VERDICT_DONE {
+			return ans
+		}
+	}
+	return e.forward(ctx, p, o, parts[0], 0)
+}
+
 // forward sends outcome and candidates on and waits for the frontier. A page
 // that is stored is worth some patience: sending it again is idempotent.
-func (e *Extractor) forward(ctx context.Context, p *page.Page, o *crawlv1.Outcome, cands []*crawlv1.Candidate) *crawlv1.Answer {
+func (e *Extractor) forward(ctx context.Context, p *page.Page, o *crawlv1.Outcome, cands []*crawlv1.Candidate, part uint32) *crawlv1.Answer {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.ForwardWait)
 	defer cancel()
 	traceparent := telemetry.Inject(ctx)
 	wait := 50 * time.Millisecond
 	var last *crawlv1.Answer
 	for {
-		req := &dnserv1.ResolveRequest{Outcome: o, Candidates: cands, Traceparent: traceparent}
+		req := &dnserv1.ResolveRequest{Outcome: o, Candidates: cands, Traceparent: traceparent, Part: part}
 		caller, err := e.dnsers.Pick(ctx, p.Lease.GetId())
 		var res *dnserv1.ResolveResponse
 		if err == nil {

@@ -36,7 +36,10 @@ type ResolveRequest struct {
 	// The links that the frontier has not acknowledged yet.
 	Candidates []*v1.Candidate `protobuf:"bytes,3,rep,name=candidates,proto3" json:"candidates,omitempty"`
 	// W3C traceparent of the sender's span; empty: not traced.
-	Traceparent   string `protobuf:"bytes,4,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	Traceparent string `protobuf:"bytes,4,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	// Number of this part of a page with more links than a message should hold;
+	// 0 is the one that counts the outcome, sent when the others are answered.
+	Part          uint32 `protobuf:"varint,5,opt,name=part,proto3" json:"part,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -97,6 +100,13 @@ func (x *ResolveRequest) GetTraceparent() string {
 		return x.Traceparent
 	}
 	return ""
+}
+
+func (x *ResolveRequest) GetPart() uint32 {
+	if x != nil {
+		return x.Part
+	}
+	return 0
 }
 
 // ResolveResponse answers one item.
@@ -295,14 +305,15 @@ var File_lycosa_dnser_v1_dnser_proto protoreflect.FileDescriptor
 
 const file_lycosa_dnser_v1_dnser_proto_rawDesc = "" +
 	"\n" +
-	"\x1blycosa/dnser/v1/dnser.proto\x12\x0flycosa.dnser.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1blycosa/crawl/v1/crawl.proto\"\xba\x01\n" +
+	"\x1blycosa/dnser/v1/dnser.proto\x12\x0flycosa.dnser.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1blycosa/crawl/v1/crawl.proto\"\xce\x01\n" +
 	"\x0eResolveRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12:\n" +
 	"\aoutcome\x18\x02 \x01(\v2\x18.lycosa.crawl.v1.OutcomeB\x06\xbaH\x03\xc8\x01\x01R\aoutcome\x12:\n" +
 	"\n" +
 	"candidates\x18\x03 \x03(\v2\x1a.lycosa.crawl.v1.CandidateR\n" +
 	"candidates\x12 \n" +
-	"\vtraceparent\x18\x04 \x01(\tR\vtraceparent\"R\n" +
+	"\vtraceparent\x18\x04 \x01(\tR\vtraceparent\x12\x12\n" +
+	"\x04part\x18\x05 \x01(\rR\x04part\"R\n" +
 	"\x0fResolveResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12/\n" +
 	"\x06answer\x18\x02 \x01(\v2\x17.lycosa.crawl.v1.AnswerR\x06answer\"`\n" +
