@@ -119,8 +119,11 @@ func writeMark(fs vfs.FS, path string) error {
 func (f *Frontier) afterRestore() error {
 	fs, dir := f.st.Files()
 	path := fs.PathJoin(dir, restoreMark)
-	if _, err := fs.Stat(path); err != nil {
+	switch _, err := fs.Stat(path); {
+	case errors.Is(err, os.ErrNotExist):
 		return nil
+	case err != nil:
+		return fmt.Errorf("open the frontier: %w", err)
 	}
 	b := f.newBatch()
 	for _, j := range f.order {
