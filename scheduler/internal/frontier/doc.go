@@ -78,6 +78,16 @@
 // longest delay. An outcome whose lease has ended counts if the URL is queued;
 // an outcome that comes twice counts once.
 //
+// # Control and explanations
+//
+// People change a job while it runs: queues are held or deleted (hold.go),
+// exclusions swept through the known URLs (exclude.go), settings laid over some
+// hosts (overlay.go), seeds given again (seedagain.go). Each is durable when it
+// is answered and goes on after a crash. Why a URL, a queue or a job stands
+// where it does is told by whyurl.go, whyqueue.go and whyjob.go; a URL's steps
+// are in a history of bounded size (history.go). AuditLive reads a view of the
+// store at one instant.
+//
 // # Who owns what
 //
 // One mutex guards memory. Under it batches are applied, which orders them as
