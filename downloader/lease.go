@@ -112,6 +112,10 @@ func (l *lease) safely() (answer *downloaderv1.FetchAnswer) {
 	defer func() {
 		if v := recover(); v != nil {
 			l.d.log.Error("panic while working a lease", "lease", l.id, "url", l.m.GetUrl(), "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+			if page := l.page.Load(); page != nil {
+				// The extractor must not wait for the rest.
+				page.Discard()
+			}
 			answer = later(fmt.Sprintf("panic in the downloader: %v", v))
 			answer.Fetched = l.stage.Load() >= int32(downloaderv1.Stage_STAGE_FETCHING)
 		}

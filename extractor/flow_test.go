@@ -16,6 +16,7 @@ import (
 // stream would stand still after a disk that was full for a while.
 func TestCreditComesBackFromPagesThatFail(t *testing.T) {
 	r := start(t, &jobv1.Spec{})
+	done(t, r.send(t, lease("http://a.test/first"), 200, htmlHead, []byte("x"))) // it runs
 	if err := os.RemoveAll(filepath.Join(r.dir, "spool")); err != nil {
 		t.Fatal(err)
 	}
