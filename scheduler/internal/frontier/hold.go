@@ -215,11 +215,11 @@ func (f *Frontier) onlyHeld(j *job, state schedulerv1.QueueState) bool {
 	only := true
 	prefix := numbered(kindQueue, j.num)
 	err := f.st.Scan(prefix, after(prefix), func(k, _ []byte) bool {
-		host := string(k[len(prefix):])
-		if q := j.queues[host]; q != nil && q.empty() {
+		host := k[len(prefix):]
+		if q := j.queues[string(host)]; q != nil && q.empty() {
 			return true // it is about to be forgotten
 		}
-		h := j.held[host]
+		h := j.held[string(host)]
 		only = h != nil && (state == schedulerv1.QueueState_QUEUE_STATE_UNSPECIFIED || h.state == state)
 		return only
 	})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	specs "lycosa.dev/internal/job"
@@ -180,9 +179,4 @@ func (f *Frontier) listLimiter(c *clockList, q *queue, u under) {
 	}
 	c.event(u.l.name, refused && parked, "%s", text)
 	c.list[len(c.list)-1].Until = timestamp(until)
-}
-
-// queueStateName is a state in words.
-func queueStateName(s schedulerv1.QueueState) string {
-	return strings.ToLower(strings.TrimPrefix(s.String(), "QUEUE_STATE_"))
 }
