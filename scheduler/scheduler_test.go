@@ -52,11 +52,14 @@ func (r *ring) Lookup(_ context.Context, req *dnserv1.LookupRequest) (*dnserv1.L
 	}}, nil
 }
 
-func start(t *testing.T, dir string, site map[string][]string) (*ring, func()) {
+func start(t *testing.T, dir string, site map[string][]string, change ...func(*scheduler.Config)) (*ring, func()) {
 	t.Helper()
 	r := &ring{t: t, local: rpc.NewLocal(rpc.ServerOptions{}), site: site, by: map[string][]*crawlv1.Lease{}}
 	cfg := scheduler.Default()
 	cfg.Dir, cfg.SingleProcess, cfg.DrainTimeout = dir, true, 5*time.Second
+	for _, c := range change {
+		c(&cfg)
+	}
 	s, err := scheduler.New(cfg, service.Deps{Dialer: r.local})
 	if err != nil {
 		t.Fatal(err)
