@@ -80,7 +80,7 @@ func New(ctx context.Context, cfg Config) (_ *Process, err error) {
 	}
 	p.tracing, err = telemetry.Setup(ctx, telemetry.Config{
 		Service: "lycosa", OTLPEndpoint: cfg.OTLP, SampleRatio: cfg.TraceRatio,
-		Insecure: loopback(cfg.OTLP), Processor: cfg.SpanProcessor,
+		Insecure: rpc.Loopback(cfg.OTLP), Processor: cfg.SpanProcessor,
 	})
 	if err != nil {
 		return nil, err
@@ -96,17 +96,6 @@ func New(ctx context.Context, cfg Config) (_ *Process, err error) {
 	}
 	p.admin = gatewayv1.NewAdminServiceClient(conn)
 	return p, nil
-}
-
-// loopback says whether an address is this machine's own: spans travel without
-// TLS only there.
-func loopback(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // storageError marks an error of the file system as scheduler.ErrStorage.

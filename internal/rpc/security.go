@@ -161,6 +161,12 @@ func CheckListen(addr string, tlsConf *tls.Config, token telemetry.Secret) error
 
 // isLoopback says whether host is this machine only. Names other than
 // localhost are not looked up and count as not.
+// Loopback says whether host:port is this machine's own address.
+func Loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	return err == nil && isLoopback(host)
+}
+
 func isLoopback(host string) bool {
 	if host == "localhost" {
 		return true

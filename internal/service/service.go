@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"strings"
 	"time"
@@ -139,7 +138,7 @@ func Run(ctx context.Context, kind, grpcName string, cfg Config, build func(Deps
 		return err
 	}
 	tracing, err := telemetry.Setup(ctx, telemetry.Config{
-		Service: kind, Instance: cfg.ID, OTLPEndpoint: cfg.OTLP, SampleRatio: cfg.TraceRatio, Insecure: loopback(cfg.OTLP),
+		Service: kind, Instance: cfg.ID, OTLPEndpoint: cfg.OTLP, SampleRatio: cfg.TraceRatio, Insecure: rpc.Loopback(cfg.OTLP),
 	})
 	if err != nil {
 		return err
@@ -180,13 +179,4 @@ func Run(ctx context.Context, kind, grpcName string, cfg Config, build func(Deps
 	)
 	log.Info("serving", "address", listener.Addr().String(), "version", telemetry.Version())
 	return rpc.RunAll(ctx, log, cfg.Grace, steps...)
-}
-
-func loopback(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
