@@ -93,9 +93,13 @@ tidy: ## Tidy the modules' requirements
 bench: ## Crawl the synthetic web: CPU a page, pages a second, memory; JSON under deploy/bench/results
 	$(GO) run ./deploy/bench/cmd/bench -out deploy/bench/results $(BENCH_ARGS)
 
+.PHONY: torture
+torture: build ## Kill a crawl and a ring 200 times each, at moments of a printed seed: KILLS=200 LYCOSA_E2E_SEED=n
+	LYCOSA_KILLS=$(or $(KILLS),200) $(GO) test -count=1 -v -timeout 60m -run 'Kill' ./deploy/e2e
+
 .PHONY: simulate
-simulate: ## About two million simulated fetches under every clock, over days of simulated time: SIM=110
-	LYCOSA_SIM=$(or $(SIM),110) $(GO) test -count=1 -v -timeout 60m -run 'LawOfEveryClock|NothingStarves' ./scheduler/internal/frontier
+simulate: ## About two million simulated fetches under every clock, on 10,000 hosts, over days of simulated time
+	LYCOSA_SIM=full $(GO) test -count=1 -v -timeout 60m -run 'LawOfEveryClock|NothingStarves' ./scheduler/internal/frontier
 
 .PHONY: bench-frontier
 bench-frontier: ## Millions of URLs in the frontier, beside a Go map, Pebble and SQLite: BENCH_ARGS='-urls 1000000,10000000,100000000'

@@ -40,9 +40,11 @@ type ring struct {
 	control schedulerv1.ControlServiceClient
 	site    map[string][]string
 
-	mu     sync.Mutex
-	leases []*crawlv1.Lease
-	by     map[string][]*crawlv1.Lease // downloader → leases
+	mu      sync.Mutex
+	want    int // leases after which reached is closed; 0: never
+	reached chan struct{}
+	leases  []*crawlv1.Lease
+	by      map[string][]*crawlv1.Lease // downloader → leases
 }
 
 func (r *ring) Lookup(_ context.Context, req *dnserv1.LookupRequest) (*dnserv1.LookupResponse, error) {
@@ -129,6 +131,9 @@ func (d *downloader) Fetch(stream grpc.BidiStreamingServer[downloaderv1.FetchReq
 		l := req.GetLease()
 		d.r.mu.Lock()
 		d.r.leases = append(d.r.leases, l)
+		if len(d.r.leases) == d.r.want {
+			close(d.r.reached)
+		}
 		d.r.by[d.id] = append(d.r.by[d.id], l)
 		d.r.mu.Unlock()
 		commit := &schedulerv1.CommitRequest{Id: l.GetId(), Outcome: &crawlv1.Outcome{
@@ -364,30 +369,28 @@ func TestControl(t *testing.T) {
 // A stop in the middle and another start: every page once, none lost.
 func TestRestart(t *testing.T) {
 	dir := t.TempDir()
-	site, seeds := tree(3, 200)
+	const pages = 3 * 1000 // more than are fetched until a stop comes through
+	site, seeds := tree(3, pages/3)
 	var all []string
 	for round := 0; ; round++ {
 		r, stop := start(t, dir, site)
+		r.mu.Lock()
+		r.want, r.reached = 50, make(chan struct{})
+		r.mu.Unlock()
 		leave := r.downloader("a")
 		if round == 0 {
 			if _, err := r.control.ApplyJob(t.Context(), &schedulerv1.ApplyJobRequest{JobId: "j", Spec: spec(seeds...), Start: true}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		for round < 3 {
-			r.mu.Lock()
-			n := len(r.leases)
-			r.mu.Unlock()
-			if n > 50 {
-				break
+		if round < 3 {
+			select {
+			case <-r.reached:
+			case <-time.After(30 * time.Second):
+				t.Fatalf("round %d: %d leases, 50 were to be waited for", round, len(r.leases))
 			}
-			<-time.After(time.Millisecond)
-		}
-		if round == 3 {
-			st := r.finish("j")
-			if st.GetCounters().GetDone() != 600 {
-				t.Errorf("status %v", st)
-			}
+		} else if st := r.finish("j"); st.GetCounters().GetDone() != pages {
+			t.Errorf("status %v", st)
 		}
 		stop()
 		leave()
@@ -399,8 +402,8 @@ func TestRestart(t *testing.T) {
 		}
 	}
 	slices.Sort(all)
-	if n := len(all); n != 600 || len(slices.Compact(all)) != 600 {
-		t.Errorf("%d fetches of 600 URLs", n)
+	if n := len(all); n != pages || len(slices.Compact(all)) != pages {
+		t.Errorf("%d fetches of %d URLs", n, pages)
 	}
 	report, err := scheduler.Audit(dir)
 	if err != nil || len(report.Violations) > 0 {

@@ -34,7 +34,16 @@ func killRand(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-func kills() int {
+// kills is how often a test kills: LYCOSA_KILLS where it is set (make torture).
+func kills(t testing.TB) int {
+	t.Helper()
+	if s := os.Getenv("LYCOSA_KILLS"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 {
+			t.Fatalf("LYCOSA_KILLS=%s: want a number above 0", s)
+		}
+		return n
+	}
 	if testing.Short() {
 		return 5
 	}
@@ -79,10 +88,7 @@ func (s *site) checkAfterKills(t testing.TB, dir string, killed, outstanding int
 // killSite takes some seconds to crawl, so that all kills fall into it.
 func killSite(t testing.TB) *site {
 	t.Helper()
-	g := testweb.Graph{Pages: 200, Links: 10, BodyBytes: 2000, Delay: 60 * time.Millisecond}
-	if testing.Short() {
-		g.Pages = 40
-	}
+	g := testweb.Graph{Pages: 10 * max(4, kills(t)), Links: 10, BodyBytes: 2000, Delay: 60 * time.Millisecond}
 	return newSite(t, []string{"a.test", "b.test", "c.test", "d.test"}, g)
 }
 
@@ -117,8 +123,8 @@ func TestKillOneProcess(t *testing.T) {
 	s := killSite(t)
 	dir := t.TempDir()
 	args := polite(dir, "--scope", "any", "--concurrency", strconv.Itoa(killConcurrency), "--per-host", "2", s.seed)
-	killed, outstanding := 0, 0
-	for killed < kills() {
+	killed, outstanding, want := 0, 0, kills(t)
+	for killed < want {
 		p := startProcess(t, nil, binary(t, "lycosa"), args...)
 		moment := time.Duration(rng.Int64N(int64(500 * time.Millisecond)))
 		select {
@@ -138,10 +144,10 @@ func TestKillOneProcess(t *testing.T) {
 			outstanding += audit(t, dir)
 		}
 	}
-	if killed < kills()/2 {
+	if killed < want/2 {
 		t.Errorf("only %d kills before the crawl's end: the test's site is too small", killed)
 	}
-	mustLycosa(t, time.Minute, args...)
+	mustLycosa(t, 5*time.Minute, args...)
 	if left := audit(t, dir); left != 0 {
 		t.Errorf("%d leases after the crawl's end", left)
 	}
@@ -149,7 +155,7 @@ func TestKillOneProcess(t *testing.T) {
 }
 
 // TestKillAnyProcess: five processes and a second downloader; at random moments
-// any one of them is killed and started again.
+// any one of them is killed and started again, at some moments two at once.
 func TestKillAnyProcess(t *testing.T) {
 	t.Parallel()
 	rng := killRand(t)
@@ -160,26 +166,57 @@ func TestKillAnyProcess(t *testing.T) {
 	job.Politeness.PerHost = 2
 	r.create(job)
 	names := slices.Sorted(maps.Keys(r.procs))
-	killed := 0
-	for killed < kills() {
+	killed, want := 0, kills(t)
+	for killed < want {
 		time.Sleep(time.Duration(rng.Int64N(int64(600 * time.Millisecond))))
 		if j := r.job("kills"); j.GetState() == schedulerv1.JobState_JOB_STATE_FINISHED {
 			break
 		}
-		name := names[rng.IntN(len(names))]
-		r.procs[name].kill()
+		rng.Shuffle(len(names), func(i, k int) { names[i], names[k] = names[k], names[i] })
+		at := names[:1]
+		if rng.IntN(4) == 0 {
+			at = names[:2]
+		}
+		for _, name := range at {
+			r.procs[name].kill()
+		}
 		time.Sleep(time.Duration(rng.Int64N(int64(100 * time.Millisecond))))
-		r.start(name)
-		killed++
-		t.Logf("killed %s", name)
+		for _, name := range at {
+			r.start(name)
+			killed++
+		}
+		t.Logf("killed %v", at)
 	}
-	if killed < kills()/2 {
+	if killed < want/2 {
 		t.Errorf("only %d kills before the crawl's end: the test's site is too small", killed)
 	}
 	calm := time.Now()
-	r.waitFinished("kills", 90*time.Second)
+	r.waitFinished("kills", 90*time.Second+time.Duration(want)*time.Second)
 	t.Logf("finished %s after the last kill", time.Since(calm).Round(time.Millisecond))
 	r.stopAll()
 	s.checkAfterKills(t, r.data(), killed, killed*killConcurrency)
 	audit(t, r.data())
+}
+
+// TestKillPolite: however often the crawl is killed, no two requests of a host
+// are closer than its delay by the server's clock.
+func TestKillPolite(t *testing.T) {
+	t.Parallel()
+	rng := killRand(t)
+	want := max(3, kills(t)/4)
+	s := newSite(t, []string{"a.test", "b.test", "c.test"}, testweb.Graph{Pages: 2 * want, Links: 8, BodyBytes: 2000, Delay: 10 * time.Millisecond})
+	dir := t.TempDir()
+	args := polite(dir, "--scope", "any", "--min-delay", politeDelay.String(), "--max-delay", politeDelay.String(), s.seed)
+	for range want {
+		p := startProcess(t, nil, binary(t, "lycosa"), args...)
+		select {
+		case <-p.done:
+		case <-time.After(200*time.Millisecond + time.Duration(rng.Int64N(int64(600*time.Millisecond)))):
+			p.kill()
+		}
+	}
+	mustLycosa(t, 5*time.Minute, args...)
+	s.web.CheckSpacing(t, testweb.ByHost, politeDelay)
+	sameSet(t, "requests", byURL(pages(s.web.Requests())), s.want)
+	audit(t, dir)
 }

@@ -133,7 +133,11 @@ func (f *Frontier) fillSome() bool {
 		if j.seenBad {
 			return false // it is built anew with the next batch
 		}
-		err := j.seen.Each(from, from+width-1, func(e sieve.Entry) { f.filter.next.add(tag(j, e.Key)) })
+		add := func(e sieve.Entry) { f.filter.next.add(tag(j, e.Key)) }
+		if f.filter.part == 0 {
+			j.seen.EachRecent(add) // what comes from now on is added as it comes
+		}
+		err := j.seen.Each(from, from+width-1, add)
 		if err != nil {
 			f.log.Error("the seen set cannot be read; it is built anew", "job", j.id, "error", err)
 			j.seenBad = true

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -26,13 +25,13 @@ import (
 	"lycosa.dev/scheduler/internal/politeness"
 )
 
-// simScale is by how much the simulations are longer than in `make test`:
-// LYCOSA_SIM=110 (make simulate) is about two million fetches.
-func simScale() int {
-	if n, err := strconv.Atoi(os.Getenv("LYCOSA_SIM")); err == nil && n > 0 {
-		return n
+// simSize is n in `make test`, and full with LYCOSA_SIM=full (make simulate):
+// the simulations are then of a million fetches each, on 10,000 hosts.
+func simSize(n, full int) int {
+	if os.Getenv("LYCOSA_SIM") == "full" {
+		return full
 	}
-	return 1
+	return n
 }
 
 // clockLaw watches one clock from the web's side.
@@ -309,11 +308,11 @@ func TestLawOfEveryClock(t *testing.T) {
 			}
 			return m
 		})
-		hosts := simHosts(600*simScale(), 40*simScale())
-		s := web.simulate(t, Options{Lookup: simLookup(uint32(50 * simScale()))}, []time.Duration{10 * time.Minute, 20 * time.Hour, 10 * 24 * time.Hour}, func(f *Frontier) {
-			startJob(t, f, "j", spec, simSeeds(hosts, 30))
+		hosts, pages := simHosts(simSize(600, 10000), simSize(40, 660)), simSize(30, 100)
+		s := web.simulate(t, Options{Lookup: simLookup(uint32(simSize(50, 830)))}, []time.Duration{10 * time.Minute, 20 * time.Hour, 60 * 24 * time.Hour}, func(f *Frontier) {
+			startJob(t, f, "j", spec, simSeeds(hosts, pages))
 		})
-		if s.State != jobFinished || s.Reason != reasonEmpty || s.Counters.Done != uint64(len(hosts)*30) {
+		if s.State != jobFinished || s.Reason != reasonEmpty || s.Counters.Done != uint64(len(hosts)*pages) {
 			t.Errorf("the job is %s (%s) with %v", s.State, s.Reason, s.Counters)
 		}
 		t.Logf("%d fetches under %d clocks", web.fetches, len(web.clocks))

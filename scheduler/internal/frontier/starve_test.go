@@ -26,12 +26,12 @@ func TestNothingStarves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const slots = 100
 		const longestFetch, longestDelay = 2 * time.Second, 10 * time.Second
-		scale := simScale()
-		big, small := 40*scale, 1200*scale
+		big, small := simSize(40, 1000), simSize(1200, 9000)
+		bigPages, smallPages := simSize(150, 800), simSize(3, 25)
 		var seeds []string
 		want := 0
 		for h := range big { // the big ones come first
-			for p := range 150 {
+			for p := range bigPages {
 				seeds = append(seeds, fmt.Sprintf("http://big%d.test/%d", h, p))
 				want++
 			}
@@ -44,7 +44,7 @@ func TestNothingStarves(t *testing.T) {
 			case h%10 == 3:
 				kind = "busy"
 			}
-			for p := range 3 {
+			for p := range smallPages {
 				seeds = append(seeds, fmt.Sprintf("http://%s%d.test/%d", kind, h, p))
 				if kind != "dead" {
 					want++

@@ -107,14 +107,9 @@ func (s *Set) Merged(of []*Run, into *Run) bool {
 	return true
 }
 
-// Each visits the entries whose key is in [from, to], to inclusive; a key may
-// come more than once.
+// Each visits the entries of the runs whose key is in [from, to], to
+// inclusive; a key may come more than once. Those in the table are EachRecent's.
 func (s *Set) Each(from, to uint64, visit func(Entry)) error {
-	for k, d := range s.recent {
-		if k >= from && k <= to {
-			visit(Entry{Key: k, Depth: d})
-		}
-	}
 	for _, r := range s.runs {
 		sc := r.Scan(from)
 		for e, ok := sc.Next(); ok && e.Key <= to; e, ok = sc.Next() {
@@ -125,6 +120,13 @@ func (s *Set) Each(from, to uint64, visit func(Entry)) error {
 		}
 	}
 	return nil
+}
+
+// EachRecent visits the entries of the table, in no order.
+func (s *Set) EachRecent(visit func(Entry)) {
+	for k, d := range s.recent {
+		visit(Entry{Key: k, Depth: d})
+	}
 }
 
 // Check reads all runs through and returns how many keys there are; a key

@@ -92,17 +92,19 @@ func TestSetIsAMap(t *testing.T) {
 			check(k)
 		}
 		got := map[uint64]uint8{}
+		take := func(e Entry) {
+			if old, ok := got[e.Key]; !ok || e.Depth < old {
+				got[e.Key] = e.Depth
+			}
+		}
+		s.EachRecent(take)
 		for _, part := range [][2]uint64{{0, 1<<62 - 1}, {1 << 62, 1<<63 - 1}, {1 << 63, 1<<64 - 1}} {
-			if err := s.Each(part[0], part[1], func(e Entry) {
-				if old, ok := got[e.Key]; !ok || e.Depth < old {
-					got[e.Key] = e.Depth
-				}
-			}); err != nil {
+			if err := s.Each(part[0], part[1], take); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if len(got) != len(want) {
-			t.Fatalf("Each visited %d keys, want %d", len(got), len(want))
+			t.Fatalf("Each and EachRecent visited %d keys, want %d", len(got), len(want))
 		}
 		live := map[uint64]bool{}
 		var again []*Run
