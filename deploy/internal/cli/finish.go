@@ -177,6 +177,9 @@ func reasonText(st *schedulerv1.JobStatus) string {
 	l := st.GetSpec().GetLimits()
 	switch st.GetReason() {
 	case "empty":
+		if n := st.GetCounters().GetQueued(); n > 0 {
+			return fmt.Sprintf("everything in scope was fetched but %s URLs of retired queues%s", progress.Count(n), retiredText(st))
+		}
 		return "everything in scope was fetched"
 	case "max-pages":
 		return fmt.Sprintf("the limit max-pages %d was reached", l.GetMaxPages())
@@ -190,6 +193,20 @@ func reasonText(st *schedulerv1.JobStatus) string {
 		return "only queues that were retired by hand are left"
 	}
 	return st.GetReason()
+}
+
+// retiredText names the first retired queue, with its reason, and how many more
+// there are.
+func retiredText(st *schedulerv1.JobStatus) string {
+	list := st.GetRetired()
+	if len(list) == 0 {
+		return ""
+	}
+	text := fmt.Sprintf(": %s (%s)", progress.Sanitise(list[0].GetHostKey()), progress.Sanitise(list[0].GetReason()))
+	if n := len(list) - 1; n > 0 {
+		text += fmt.Sprintf(" and %d more, see lycosa queue list --state retired", n)
+	}
+	return text
 }
 
 func (r *crawl) summary(totals *report.Totals) progress.Summary {

@@ -196,8 +196,8 @@ type queueReleaseCmd struct{ queueChange }
 
 // Help is shown below the flags.
 func (*queueReleaseCmd) Help() string {
-	return `A job that had ended because only retired queues were left goes on with
-lycosa job start.`
+	return `A queue that was retired because its host is dead gets one more try. A job that
+had ended because only retired queues were left goes on with lycosa job start.`
 }
 
 // Run implements the command.

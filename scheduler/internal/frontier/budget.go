@@ -258,7 +258,7 @@ func (j *job) onlyRetired() bool {
 func (j *job) lookAtRetired() { j.unretire = inactiveKey(j.num, retiredDue, "") }
 
 // bringBack goes on with the search for retired queues whose budgets have
-// something left.
+// something left, or whose hosts have another try.
 func (f *Frontier) bringBack(now time.Time) {
 	for _, j := range f.order {
 		if j.unretire == nil || j.state != jobRunning {
@@ -286,8 +286,15 @@ func (f *Frontier) bringBack(now time.Time) {
 		for _, name := range hosts {
 			key := queueKey(j.num, name)
 			v, ok := f.get(key)
-			if !ok || !strings.HasPrefix(retiredReason(key, v), budgetReason) {
-				j.anyRetired = j.anyRetired || ok
+			if !ok {
+				continue
+			}
+			switch was := retiredReason(key, v); {
+			case strings.HasPrefix(was, deadReason) && j.forgiving:
+				f.forgive(b, j, name, now)
+			case strings.HasPrefix(was, deadReason) && f.stillDead(j, name, now),
+				!strings.HasPrefix(was, deadReason) && !strings.HasPrefix(was, budgetReason):
+				j.anyRetired = true
 				continue
 			}
 			q := &queue{job: j, host: &host{key: name}}
@@ -297,21 +304,28 @@ func (f *Frontier) bringBack(now time.Time) {
 				j.anyRetired = true
 				continue
 			}
-			due := f.nextDue(now)
-			b.Delete(inactiveKey(j.num, retiredDue, name))
-			writeQueue(b, j.num, name, due)
-			f.inactiveAdded(j, name, due)
-			if q := j.queues[name]; q != nil {
-				q.due = due
-			}
+			f.unretireQueue(b, j, name, now)
 		}
-		j.unretire = next
+		if j.unretire = next; next == nil {
+			j.forgiving = false
+		}
 		if _, err := f.apply(b, false); err != nil {
 			return
 		}
 		if next != nil {
 			f.dueAt(now)
 		}
+	}
+}
+
+// unretireQueue puts a retired queue back into the order.
+func (f *Frontier) unretireQueue(b *store.Batch, j *job, name string, now time.Time) {
+	due := f.nextDue(now)
+	b.Delete(inactiveKey(j.num, retiredDue, name))
+	writeQueue(b, j.num, name, due)
+	f.inactiveAdded(j, name, due)
+	if q := j.queues[name]; q != nil {
+		q.due = due
 	}
 }
 

@@ -189,6 +189,7 @@ func (f *Frontier) enter(b *store.Batch, j *job, s schedulerv1.JobState, reason 
 		j.nextDue = 0
 		j.inactiveFrom = numbered(kindInactive, j.num)
 		j.lookAtRetired()
+		j.forgiving = was == jobFinished || was == jobFailed
 		f.uncap(j, now)
 	case jobStopping:
 		j.drainUntil = now.Add(j.drain)

@@ -59,7 +59,8 @@
 // outlives a delay (pages of the day, bytes to be paid for) is on disk.
 //
 // A queue whose host or domain has used up its budget is retired: on disk behind
-// all due times, out of memory, until a budget is raised (budget.go). A page
+// all due times, out of memory, until a budget is raised (budget.go). So is one
+// whose host has only failed for long (deadhost.go). A page
 // that is to be fetched again is done, and lies in an order by due time
 // (recrawl.go).
 //

@@ -117,10 +117,13 @@ func (f *Frontier) UpdateQueue(ctx context.Context, jobID, hostKey string, actio
 		case schedulerv1.QueueAction_QUEUE_ACTION_RETIRE:
 			f.holdQueue(b, j, hostKey, &held{state: queueRetired, since: now, reason: reason}, now)
 		case schedulerv1.QueueAction_QUEUE_ACTION_RELEASE:
-			if j.held[hostKey] == nil {
-				return nil, fmt.Errorf("queue %s of job %q is neither blocked nor retired by hand: %w", hostKey, jobID, ErrState)
+			switch {
+			case j.held[hostKey] != nil:
+				f.releaseQueue(b, j, hostKey, now)
+			case f.reviveQueue(b, j, hostKey, now):
+			default:
+				return nil, fmt.Errorf("queue %s of job %q is neither blocked nor retired by hand, and its host is not given up as dead: %w", hostKey, jobID, ErrState)
 			}
-			f.releaseQueue(b, j, hostKey, now)
 		case schedulerv1.QueueAction_QUEUE_ACTION_DELETE:
 		default:
 			return nil, fmt.Errorf("queue %s: unknown action %d: %w", hostKey, action, ErrState)

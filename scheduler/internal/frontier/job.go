@@ -96,6 +96,7 @@ type job struct {
 	deferred     []deferredHost    // hosts of which URLs have failed
 	lowering     bool              // there may be pages whose links are to come nearer
 	anyRetired   bool              // there may be retired queues
+	forgiving    bool              // dead hosts get another try in the look at retired queues that is under way
 	unretire     []byte            // where the search for those that come back stands; nil: none
 
 	seen     *sieve.Set // the URL keys known; guarded by the frontier's decideMu

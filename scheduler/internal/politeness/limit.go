@@ -139,6 +139,14 @@ func (r *Rules) MostTries() uint32 {
 	return n
 }
 
+// leastDead is the least number of failures in a row after which a host is
+// dead: with the default back-off of a minute that doubles, 17 hours.
+const leastDead = 10
+
+// DeadAfter is the number of failures in a row, of whatever class, after which
+// a host is given up: enough for two of its URLs to have had all their tries.
+func (r *Rules) DeadAfter() uint32 { return max(leastDead, 2*r.MostTries()) }
+
 // ClassOf is the failure class of a fetch that failed.
 func ClassOf(c crawlv1.OutcomeClass) jobv1.FailureClass {
 	switch c {
