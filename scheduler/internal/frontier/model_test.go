@@ -3,11 +3,13 @@ package frontier
 import (
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"pgregory.net/rapid"
 
@@ -33,18 +35,23 @@ type model struct {
 	old      []*crawlv1.Lease // leases that ended without an outcome
 	sent     []*schedulerv1.CommitRequest
 	hostEnd  map[string]time.Time // not before: a law of the host's clock
-	tries    map[string]int
+	held     map[string]time.Time // queues held by hand; zero: until they are released
+	delay    time.Duration        // the job's, now
+	rule     bool                 // modelRule is in force
 	nextPath int
 }
 
-const modelDelay = 2 * time.Second
+// modelRule is an exclusion that comes and goes.
+const modelRule = "[37]$"
+
+var modelRuleRE = regexp.MustCompile(modelRule)
 
 func newModel(t *rapid.T, tb testing.TB) *model {
 	m := &model{t: t, fs: vfs.NewCrashableMem(), acked: map[string]bool{}, ended: map[string]bool{}, out: map[uint64]*crawlv1.Lease{},
-		hostEnd: map[string]time.Time{}, tries: map[string]int{}}
+		hostEnd: map[string]time.Time{}, held: map[string]time.Time{}, delay: 2 * time.Second}
 	m.pages = uint64(rapid.SampledFrom([]int{0, 0, 7, 40}).Draw(t, "max_pages"))
 	m.spec = testSpec(func(s *jobv1.Spec) {
-		s.Politeness.MinDelay, s.Politeness.MaxDelay = durationpb.New(modelDelay), durationpb.New(modelDelay)
+		s.Politeness.MinDelay, s.Politeness.MaxDelay = durationpb.New(m.delay), durationpb.New(m.delay)
 		s.Politeness.AddressDelay = durationpb.New(time.Millisecond)
 		s.Politeness.MaxTries = 2
 		if rapid.Bool().Draw(t, "robots") {
@@ -71,7 +78,9 @@ func (m *model) status() *schedulerv1.JobStatus { return m.r.status("j") }
 
 // state keeps the job running where it may.
 func (m *model) state() {
-	if s := m.status(); s.State == jobFinished && s.Reason == reasonEmpty || s.State == jobCreated {
+	s := m.status()
+	more := s.Reason == reasonEmpty || s.Reason == reasonRetired || s.Reason == reasonMaxPages && s.Counters.Pages < m.pages
+	if s.State == jobFinished && more || s.State == jobCreated {
 		if _, err := m.r.f.SetJobState(m.r.ctx, "j", schedulerv1.JobWish_JOB_WISH_START); err != nil {
 			m.t.Fatal(err)
 		}
@@ -128,6 +137,12 @@ func (m *model) lease() {
 		if t := m.hostEnd[l.HostKey]; now.Before(t) {
 			m.t.Fatalf("%s is leased %s too early", l.Url, t.Sub(now))
 		}
+		if until, ok := m.held[l.HostKey]; ok && (until.IsZero() || now.Before(until)) {
+			m.t.Fatalf("%s is leased, its queue is held", l.Url)
+		}
+		if m.rule && l.Purpose == crawlv1.Purpose_PURPOSE_PAGE && !l.Seed && modelRuleRE.MatchString(l.Url) {
+			m.t.Fatalf("%s is leased against an exclusion", l.Url)
+		}
 		for _, o := range m.out {
 			if o.HostKey == l.HostKey {
 				m.t.Fatalf("%s and %s are out together", o.Url, l.Url)
@@ -156,7 +171,7 @@ func (m *model) pick() *crawlv1.Lease {
 
 func (m *model) gone(l *crawlv1.Lease) {
 	delete(m.out, l.Id)
-	m.hostEnd[l.HostKey] = m.r.clock.Now().Add(modelDelay)
+	m.hostEnd[l.HostKey] = m.r.clock.Now().Add(m.delay)
 }
 
 func (m *model) commit() {
@@ -247,7 +262,7 @@ func (m *model) late() {
 	m.send(&schedulerv1.CommitRequest{Outcome: outcomeOf(l, 200)})
 	if after := m.r.explain("j", l.Url); e.State == stateQueued && after.State == stateDone {
 		m.ended[l.Url] = true
-		m.hostEnd[l.HostKey] = m.r.clock.Now().Add(modelDelay)
+		m.hostEnd[l.HostKey] = m.r.clock.Now().Add(m.delay)
 	}
 }
 
@@ -299,6 +314,71 @@ func (m *model) pause() {
 	}
 }
 
+// hold blocks, retires or releases a queue by hand.
+func (m *model) hold() {
+	host := fmt.Sprintf("h%d.test", rapid.IntRange(0, 5).Draw(m.t, "held host"))
+	action, until := schedulerv1.QueueAction_QUEUE_ACTION_RELEASE, time.Time{}
+	switch rapid.IntRange(0, 3).Draw(m.t, "action") {
+	case 0:
+		action, until = schedulerv1.QueueAction_QUEUE_ACTION_BLOCK, m.r.clock.Now().Add(time.Minute)
+	case 1:
+		action = schedulerv1.QueueAction_QUEUE_ACTION_BLOCK
+	case 2:
+		action = schedulerv1.QueueAction_QUEUE_ACTION_RETIRE
+	}
+	m.holdAs(host, action, until)
+	m.r.work()
+	m.state()
+}
+
+func (m *model) holdAs(host string, action schedulerv1.QueueAction, until time.Time) {
+	_, _, err := m.r.f.UpdateQueue(m.r.ctx, "j", host, action, until, "by the model")
+	was, held := m.held[host]
+	held = held && (was.IsZero() || was.After(m.r.clock.Now()))
+	if action != schedulerv1.QueueAction_QUEUE_ACTION_RELEASE {
+		m.held[host] = until
+	} else {
+		delete(m.held, host)
+	}
+	// A queue that is not held is released in error, but for a dead host's.
+	if err != nil && (action != schedulerv1.QueueAction_QUEUE_ACTION_RELEASE || held) {
+		m.t.Fatalf("%s of %s: %v", action, host, err)
+	}
+}
+
+// exclude lets an exclusion come or go.
+func (m *model) exclude() {
+	var add, remove []string
+	if m.rule = !m.rule; m.rule {
+		add = []string{modelRule}
+	} else {
+		remove = []string{modelRule}
+	}
+	if _, err := m.r.f.ChangeExclusions(m.r.ctx, "j", add, remove, false); err != nil {
+		m.t.Fatal(err)
+	}
+	if rapid.Bool().Draw(m.t, "sweep") {
+		m.r.work()
+	}
+	m.state()
+}
+
+// limits changes limits and delays of the running job.
+func (m *model) limits() {
+	spec := proto.CloneOf(m.status().Spec)
+	if m.pages > 0 {
+		m.pages += 3
+		spec.Limits.MaxPages = m.pages
+	}
+	m.delay = time.Duration(rapid.IntRange(1, 6).Draw(m.t, "delay")) * time.Second
+	spec.Politeness.MinDelay, spec.Politeness.MaxDelay = durationpb.New(m.delay), durationpb.New(m.delay)
+	if _, _, err := m.r.f.ApplyJob(m.r.ctx, "j", spec, false); err != nil {
+		m.t.Fatal(err)
+	}
+	m.r.work()
+	m.state()
+}
+
 // crash loses what was not synced, or some of it.
 func (m *model) crash() {
 	clean := rapid.Bool().Draw(m.t, "clean")
@@ -336,6 +416,9 @@ func (m *model) finish() {
 	if s := m.status(); s.State == jobPaused || s.State == jobPausing {
 		m.pause()
 	}
+	for host := range m.held {
+		m.holdAs(host, schedulerv1.QueueAction_QUEUE_ACTION_RELEASE, time.Time{})
+	}
 	for _, l := range m.out {
 		m.send(&schedulerv1.CommitRequest{Outcome: outcomeOf(l, 404)})
 		m.gone(l)
@@ -344,6 +427,10 @@ func (m *model) finish() {
 	m.state()
 	for n := 0; ; n++ {
 		l := m.r.wait(49 * time.Hour)
+		if s := m.status(); l == nil && s.State == jobFinished && s.Reason == reasonEmpty && s.Counters.Queued > 0 {
+			m.state() // a dead host's queue gets another try
+			l = m.r.wait(49 * time.Hour)
+		}
 		if l == nil {
 			break
 		}
@@ -374,6 +461,7 @@ func (m *model) finish() {
 		switch {
 		case e.State == stateDone, e.State == stateFailed:
 		case e.State == stateExcluded && strings.HasPrefix(e.Reason, "robots"):
+		case e.State == stateExcluded && m.rule && e.Reason == excludePrefix+modelRule && modelRuleRE.MatchString(u):
 		default:
 			m.t.Errorf("%s was acknowledged and is %s (%s)", u, e.State, e.Reason)
 		}
@@ -398,7 +486,7 @@ func TestModel(t *testing.T) {
 		rt.Repeat(map[string]func(*rapid.T){
 			"seed": op(m.seed), "lease": op(m.lease), "lease again": op(m.lease), "commit": op(m.commit), "commit too": op(m.commit),
 			"same commit": op(m.again), "late": op(m.late), "release": op(m.release), "advance": op(m.advance),
-			"pause": op(m.pause), "crash": op(m.crash), "": op(m.check),
+			"pause": op(m.pause), "hold": op(m.hold), "exclude": op(m.exclude), "limits": op(m.limits), "crash": op(m.crash), "": op(m.check),
 		})
 		m.t = rt
 		m.finish()
