@@ -9,7 +9,8 @@ import (
 
 // Bounds of a head. A head beyond them is refused or cut, never stored in part.
 const (
-	// MaxFields is how many fields of a head are kept.
+	// MaxFields is how many fields of a head are kept, beside those that say how
+	// the message is framed and what it is; these count wherever they stand.
 	MaxFields = 1000
 	// maxLeadingBlanks is how many empty bytes before the status line are skipped.
 	maxLeadingBlanks = 64
@@ -190,14 +191,37 @@ func (h *Head) field(line []byte) (kept bool) {
 			break
 		}
 	}
-	if len(h.Fields) == MaxFields {
+	if len(h.Fields) >= MaxFields {
 		h.Notes |= NoteTooManyFields
-		return false
+		if !needed(name) {
+			return false
+		}
 	}
 	value := trimOWS(line[i+1:])
 	h.noteValue(value)
 	h.Fields = append(h.Fields, Field{Name: name, Value: value})
 	return true
+}
+
+// needed tells whether a field must not be left out however many came before
+// it: without it the body's end would be waited for, or taken for another one,
+// or the body could not be read.
+func needed(name []byte) bool {
+	switch len(name) {
+	case len("Location"):
+		return equalFold(name, "Location")
+	case len("Connection"):
+		return equalFold(name, "Connection")
+	case len("Content-Type"):
+		return equalFold(name, "Content-Type")
+	case len("Content-Length"):
+		return equalFold(name, "Content-Length")
+	case len("Content-Encoding"):
+		return equalFold(name, "Content-Encoding")
+	case len("Transfer-Encoding"):
+		return equalFold(name, "Transfer-Encoding")
+	}
+	return false
 }
 
 func (h *Head) noteValue(v []byte) {

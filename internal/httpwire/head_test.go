@@ -286,3 +286,23 @@ func whole(raw []byte) ([]byte, httpwire.Note, error) {
 	out, notes := httpwire.DecodeBytes(nil, &h, body, httpwire.Limits{})
 	return out, h.Notes | notes | short, nil
 }
+
+// However many fields a head has, those that frame and describe the body count.
+func TestFieldsThatCountBehindTooMany(t *testing.T) {
+	head := func(last string) string {
+		return "HTTP/1.1 200 OK\r\n" + strings.Repeat("X-A: b\r\n", 3*httpwire.MaxFields) + last + "\r\nX-B: c\r\n d\r\n\r\n"
+	}
+	for _, line := range []string{"Content-Length: 7", "transfer-encoding: chunked", "Connection: close", "CONTENT-TYPE: a/b", "Content-Encoding: br", "Location: /x"} {
+		var h httpwire.Head
+		if _, err := h.Parse([]byte(head(line))); err != nil {
+			t.Fatal(err)
+		}
+		name, value, _ := strings.Cut(line, ": ")
+		if got := string(h.Get(name)); got != value || !h.Notes.Has(httpwire.NoteTooManyFields) {
+			t.Errorf("%s is %q, notes %v", name, got, h.Notes)
+		}
+		if n := len(h.Fields); n != httpwire.MaxFields+1 || h.Get("X-B") != nil {
+			t.Errorf("%d fields are kept", n)
+		}
+	}
+}

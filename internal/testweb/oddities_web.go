@@ -61,6 +61,10 @@ func WebOddities() []Oddity {
 		ok("head-bare-cr", h+"X-A: a\rb\r\nContent-Length: 1\r\n", "a"),
 		ok("head-60k", h+"X-A: "+long+"\r\nContent-Length: 1\r\n", "a"),
 		ok("head-many", h+strings.Repeat("X-A: b\r\n", 1500)+"Content-Length: 1\r\n", "a", "too-many-fields"),
+		// The fields that frame the body stand behind thousands of others, and the
+		// server keeps the connection open: nobody waits for more.
+		{ID: "head-many-length", Actions: []Action{Say(h + strings.Repeat("X-A: b\r\n", 6000) + "Content-Length: 1\r\n\r\na"), Sleep(time.Minute)}, Status: 200, Body: "a", Notes: []string{"too-many-fields"}},
+		{ID: "head-many-chunked", Actions: []Action{Say(h + strings.Repeat("X-A: b\r\n", 6000) + "Transfer-Encoding: chunked\r\n\r\n" + chunked), Sleep(time.Minute)}, Status: 200, Body: chunked, Notes: []string{"too-many-fields"}},
 		fail("head-endless", "PROTOCOL", "head-too-large", Say(h), Repeat("X-A: "+long+"\r\n", 1000, 0)),
 		fail("head-cut", "PROTOCOL", "head-cut", Say(h+"Content-Ty"), Close()),
 		fail("head-reset", "CONNECT", "reset-in-head", Say(h+"Content-Ty"), Sleep(50*time.Millisecond), Reset()),

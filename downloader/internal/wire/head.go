@@ -107,12 +107,21 @@ func FindEnd(b []byte, from int) int {
 	}
 }
 
+// maxKeptFields is for how many fields the memory of a head is kept; few
+// servers send more than 50.
+const maxKeptFields = 256
+
 // Parse reads a whole header block, as found by FindStart and FindEnd. scratch
 // is used again and again and refers to b no more when Parse returns. The error
 // is a *ProtocolError.
 func Parse(b []byte, scratch *httpwire.Head) (Head, error) {
 	var h Head
-	defer func() { clear(scratch.Fields) }()
+	defer func() {
+		clear(scratch.Fields)
+		if cap(scratch.Fields) > maxKeptFields {
+			scratch.Fields = nil
+		}
+	}()
 	if _, err := scratch.Parse(b); err != nil {
 		return h, protocolError(err)
 	}
