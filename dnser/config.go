@@ -9,6 +9,7 @@ import (
 	"lycosa.dev/dnser/internal/resolver"
 	"lycosa.dev/dnser/internal/static"
 	"lycosa.dev/dnser/internal/upstream"
+	"lycosa.dev/internal/descriptors"
 	"lycosa.dev/internal/service"
 )
 
@@ -31,7 +32,7 @@ type Config struct {
 
 	TryTimeout  time.Duration `yaml:"try_timeout" usage:"limit of one question to one server; doubles in the second round"`
 	Timeout     time.Duration `yaml:"timeout" usage:"limit of a name as a whole"`
-	MaxInFlight int           `yaml:"max_in_flight" usage:"names asked at a time"`
+	MaxInFlight int           `yaml:"max_in_flight" usage:"names asked at a time; fewer where the limit of open files is low"`
 
 	Hedge        time.Duration `yaml:"hedge" usage:"a DNS server that takes longer is overtaken by the next one; 0: never"`
 	ServerRate   int           `yaml:"server_rate" usage:"questions a second to one DNS server at most; 0: no limit"`
@@ -170,7 +171,9 @@ func (c Config) resolver(servers []netip.AddrPort, rules *static.Table) resolver
 	r := resolver.Default()
 	r.Servers, r.Rules = servers, rules
 	r.Rotate, r.DisableIPv6 = c.Rotate, c.IPv4Only
-	r.TryTimeout, r.Timeout, r.MaxInFlight = c.TryTimeout, c.Timeout, c.MaxInFlight
+	r.TryTimeout, r.Timeout = c.TryTimeout, c.Timeout
+	// Each name takes two sockets, one for each family.
+	r.MaxInFlight = min(c.MaxInFlight, max(descriptors.Own().Queries/2, 1))
 	r.Hedge, r.ServerRate = c.Hedge, c.ServerRate
 	r.MaxStale, r.StaleWait, r.PrefetchUses = c.MaxStale, c.StaleWait, c.PrefetchUses
 	r.MaxBytes = c.CacheBytes

@@ -60,7 +60,12 @@ func (p *plan) next(except *server) (*server, time.Duration) {
 	}
 }
 
+// failed notes a failure; of nobody's, that time is up, only where there is no
+// other.
 func (p *plan) failed(s *server, e *Error) {
+	if s == nil && p.best != nil {
+		return
+	}
 	if p.best == nil || e.Class > p.best.Class {
 		p.best = e
 	}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"lycosa.dev/internal/descriptors"
 )
 
 // Network is the Transport of real sockets: a new one for every query, so that
@@ -29,7 +31,7 @@ var dialer net.Dialer
 
 // Exchange sends query to server and waits for its reply.
 func (Network) Exchange(ctx context.Context, network string, server netip.AddrPort, query *dns.Msg) (*dns.Msg, error) {
-	conn, err := dialer.DialContext(ctx, network, server.String())
+	conn, err := dial(ctx, network, server)
 	if err != nil {
 		return nil, err
 	}
@@ -50,6 +52,34 @@ func (Network) Exchange(ctx context.Context, network string, server netip.AddrPo
 		return nil, context.Cause(ctx)
 	}
 	return msg, err
+}
+
+// How long a socket that the system refuses for want of descriptors waits
+// before it is asked for again.
+const (
+	firstSocketWait = 5 * time.Millisecond
+	lastSocketWait  = 200 * time.Millisecond
+)
+
+// errNoSocket says that this process had no descriptor left for a question. It
+// was not asked, and nothing is wrong with the server.
+var errNoSocket = errors.New("no file descriptor is left for a socket")
+
+// dial opens a socket, and waits while this process has no descriptor for it.
+func dial(ctx context.Context, network string, server netip.AddrPort) (net.Conn, error) {
+	for wait := firstSocketWait; ; wait = min(2*wait, lastSocketWait) {
+		conn, err := dialer.DialContext(ctx, network, server.String())
+		if err == nil || !descriptors.Exhausted(err) {
+			return conn, err
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, errNoSocket
+		}
+	}
 }
 
 func exchangeUDP(conn net.Conn, query *dns.Msg, buf []byte) (*dns.Msg, error) {

@@ -17,6 +17,8 @@ const (
 	ReasonTimeout Reason = "timeout"
 	// ReasonRate is our own limit of questions a second.
 	ReasonRate Reason = "rate"
+	// ReasonSockets is our own lack of file descriptors.
+	ReasonSockets Reason = "sockets"
 	// ReasonRefused is a server that will not answer us.
 	ReasonRefused Reason = "refused"
 	// ReasonFiltered is a name that the server's policy blocks or forges.
@@ -43,7 +45,7 @@ const (
 // Reasons are all there are.
 func Reasons() []Reason {
 	return []Reason{
-		ReasonTimeout, ReasonRate, ReasonRefused, ReasonFiltered, ReasonServFail, ReasonDNSSEC,
+		ReasonTimeout, ReasonRate, ReasonSockets, ReasonRefused, ReasonFiltered, ReasonServFail, ReasonDNSSEC,
 		ReasonUnreachable, ReasonNotReady, ReasonLame, ReasonFormat, ReasonAliases, ReasonOther,
 	}
 }

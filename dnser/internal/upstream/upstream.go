@@ -167,8 +167,11 @@ func (g *Group) try(ctx context.Context, s *server, name string, qtype uint16, t
 	for {
 		q := g.query(name, qtype, edns)
 		msg, err := g.exchange(ctx, s, network, q, timeout)
-		if errors.Is(err, errRate) {
+		switch {
+		case errors.Is(err, errRate):
 			return fail(Busy, ReasonRate, err)
+		case errors.Is(err, errNoSocket):
+			return fail(Busy, ReasonSockets, err)
 		}
 		if err != nil {
 			return fail(Timeout, ReasonTimeout, err)
@@ -233,6 +236,8 @@ func (g *Group) exchange(ctx context.Context, s *server, network string, q *dns.
 	switch {
 	case err == nil:
 		outcome = outcomeOf(msg)
+	case errors.Is(err, errNoSocket):
+		outcome = Busy.String()
 	case ctx.Err() == nil: // giving up from above says nothing about the server
 		s.failed(g.cfg.Now())
 	}

@@ -106,8 +106,12 @@ type Config struct {
 	// KeepAlive is how long a connection is kept without use; 0: connections
 	// are not kept.
 	KeepAlive time.Duration
-	// MaxIdle bounds the connections kept, over all hosts; the least recently
-	// used goes first.
+	// MaxOpen bounds the connections open at a time, kept ones included; 0: as
+	// many as the process's limit of open files allows (package descriptors). A
+	// fetch beyond it has a kept connection closed, or waits for ConnectTimeout.
+	MaxOpen int
+	// MaxIdle bounds the connections kept, over all hosts, and never is above
+	// MaxOpen; the least recently used goes first.
 	MaxIdle int
 	// MaxIdlePerHost bounds the connections kept to one address of a host. How
 	// many are open at a time is for the leases to say, not for this.
@@ -230,6 +234,9 @@ func (c *Config) Validate() error {
 	}
 	if c.TLSSessions < 0 || c.TLSSessions > 1<<20 {
 		errs = append(errs, fmt.Errorf("tls_sessions: must be 0 to 1048576, is %d", c.TLSSessions))
+	}
+	if c.MaxOpen < 0 {
+		errs = append(errs, fmt.Errorf("max_open: must be 0 or more, is %d", c.MaxOpen))
 	}
 	if c.KeepAlive < 0 || c.MaxIdle < 0 || c.MaxIdlePerHost < 0 {
 		errs = append(errs, errors.New("keep_alive, max_idle, max_idle_per_host: must be 0 or more"))

@@ -38,6 +38,7 @@ type conn struct {
 	scratch    httpwire.Head // of the exchange that owns the connection
 	expires    time.Time     // guarded by the pool's lock, with the fields below
 	newer, old *conn
+	places     *places // where the connection has a place; nil: it has none
 }
 
 // newConn wraps a TCP connection.
@@ -100,4 +101,10 @@ func (c *conn) readFirst() (*bufpool.Buffer, int, error) {
 }
 
 // close ends the connection at once, without a TLS goodbye that could block.
-func (c *conn) close() { _ = c.tcp.Close() }
+func (c *conn) close() {
+	_ = c.tcp.Close()
+	if p := c.places; p != nil {
+		c.places = nil
+		p.give()
+	}
+}

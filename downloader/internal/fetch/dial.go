@@ -95,9 +95,15 @@ func (x *exchange) connect(ctx context.Context, addrs []netip.AddrPort) (net.Con
 	results := make(chan dialed, len(addrs))
 	started, ended := 0, 0
 	next := func() {
-		addr := addrs[started]
+		addr, more := addrs[started], started > ended // beside another attempt
+		if more && !x.engine.places.try() {
+			return
+		}
 		started++
 		go func() { // ends by dctx, and is waited for below
+			if more {
+				defer x.engine.places.give()
+			}
 			c, err := nd.DialContext(dctx, "tcp", addr.String())
 			results <- dialed{c, addr, err}
 		}()

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"lycosa.dev/internal/descriptors"
 	"lycosa.dev/internal/job"
 	"lycosa.dev/internal/netpolicy"
 )
@@ -20,6 +21,7 @@ type Engine struct {
 	health  health
 	hosts   hostTable
 	pool    *pool
+	places  *places
 	counts  counters
 }
 
@@ -42,7 +44,11 @@ func New(cfg Config) (*Engine, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("fetch settings: %w", err)
 	}
-	e := &Engine{cfg: cfg, pool: newPool(cfg.MaxIdle, cfg.MaxIdlePerHost)}
+	if cfg.MaxOpen == 0 {
+		cfg.MaxOpen = descriptors.Own().Connections
+	}
+	e := &Engine{cfg: cfg, pool: newPool(min(cfg.MaxIdle, cfg.MaxOpen), cfg.MaxIdlePerHost)}
+	e.places = newPlaces(cfg.MaxOpen, e.pool)
 	e.securer = newSecurer(cfg.RootCAs, cfg.TLSSessions)
 	return e, nil
 }
@@ -113,7 +119,7 @@ func (x *exchange) run(ctx context.Context) *failure {
 	if stop != nil && !stop() {
 		keep = false // the deadline of the connection is being spoilt
 	}
-	if keep && x.cfg.KeepAlive > 0 {
+	if keep && x.cfg.KeepAlive > 0 && !x.engine.places.wanted() {
 		x.engine.pool.put(x.conn, x.expiry())
 	} else {
 		x.conn.close()
@@ -183,25 +189,32 @@ func (x *exchange) connection(ctx context.Context) *failure {
 
 // open makes a new connection, with a TLS session where the target has one.
 func (x *exchange) open(ctx context.Context, addrs []netip.AddrPort, facts hostFacts) *failure {
+	if f := x.place(ctx); f != nil {
+		return f
+	}
 	start := time.Now()
 	var (
 		c    *conn
 		addr netip.AddrPort
-		f    *failure
 	)
-	if x.via == nil {
+	f := x.dial(ctx, func() (f *failure) {
+		if x.via != nil {
+			c, addr, f = x.connectVia(ctx, addrs)
+			return f
+		}
 		var tcp net.Conn
 		if tcp, addr, f = x.connect(ctx, addrs); f == nil {
 			c = newConn(tcp, x.key(addr))
 		}
-	} else {
-		c, addr, f = x.connectVia(ctx, addrs)
-	}
+		return f
+	})
 	x.res.Address = addr
 	x.res.Timings.Connect += time.Since(start)
 	if f != nil {
+		x.engine.places.give()
 		return f
 	}
+	c.places = x.engine.places
 	x.engine.counts.dials.Add(1)
 	x.conn = c
 	if x.req.Target.TLS {

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"lycosa.dev/internal/descriptors"
 	"lycosa.dev/internal/netpolicy"
 )
 
@@ -51,6 +52,9 @@ func words(err error) string {
 	return err.Error()
 }
 
+// codeNoDescriptors is the code of a fetch that found no place for a connection.
+const codeNoDescriptors = "no-file-descriptors"
+
 // connectFailure says why there is no TCP connection.
 func connectFailure(err error) *failure {
 	var refused *netpolicy.Refusal
@@ -67,9 +71,9 @@ func connectFailure(err error) *failure {
 		code = "connect-timeout"
 	case isReset(err):
 		code = "connect-reset"
-	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ENOBUFS):
+	case descriptors.Exhausted(err):
 		// Our own lack: nothing is wrong with the server.
-		return &failure{ClassNotStarted, "no-file-descriptors", words(err)}
+		return &failure{ClassNotStarted, codeNoDescriptors, words(err)}
 	}
 	return &failure{ClassConnect, code, words(err)}
 }

@@ -72,6 +72,22 @@ func (p *pool) put(c *conn, expires time.Time) {
 	}
 }
 
+// yield closes the connection that was used longest ago, and tells whether there
+// was one.
+func (p *pool) yield() bool {
+	p.mu.Lock()
+	c := p.oldest
+	if c != nil {
+		p.remove(c)
+	}
+	p.mu.Unlock()
+	if c == nil {
+		return false
+	}
+	c.close()
+	return true
+}
+
 // remove takes c out of the pool. The lock is held.
 func (p *pool) remove(c *conn) {
 	list := p.idle[c.key]

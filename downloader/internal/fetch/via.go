@@ -66,7 +66,7 @@ func (x *exchange) connectVia(ctx context.Context, addrs []netip.AddrPort) (c *c
 				break
 			}
 		}
-		if f == nil || f.class != ClassNotStarted || f.code == "cancelled" || x.permitted(ctx) != nil {
+		if f == nil || f.class != ClassNotStarted || f.code == "cancelled" || f.code == codeNoDescriptors || x.permitted(ctx) != nil {
 			return c, addr, f
 		}
 		next, remote := x.set.Proxies.Pick(x.req.Target.Authority, time.Now())
@@ -87,7 +87,7 @@ func (x *exchange) throughProxy(ctx context.Context, addr netip.AddrPort) (*conn
 			return nil, &failure{ClassNotStarted, "cancelled", "given up while connecting"}
 		}
 		f := connectFailure(err)
-		if f.class == ClassPolicy {
+		if f.class == ClassPolicy || f.code == codeNoDescriptors {
 			return nil, f
 		}
 		u.Failed(time.Now())
