@@ -268,8 +268,6 @@ func simSeeds(hosts []string, pages int) []string {
 
 // Two fetches under one clock are never closer than it allows, whichever clock
 // it is: host, domain, address, group, job; over restarts; with three lessees.
-// Politeness between the hosts of one domain and of one operator is what
-// heritrix3 #754, BUbiNG #8 and #30, and url-frontier #146 and #147 ask for.
 func TestLawOfEveryClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limits := map[string]*jobv1.ClockLimit{
