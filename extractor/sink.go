@@ -6,7 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"lycosa.dev/extractor/internal/page"
+	"lycosa.dev/extractor/internal/seen"
 	"lycosa.dev/internal/job"
 	"lycosa.dev/internal/robots"
 	"lycosa.dev/internal/rpc"
@@ -14,6 +17,7 @@ import (
 	"lycosa.dev/internal/weburl"
 	crawlv1 "lycosa.dev/proto/gen/lycosa/crawl/v1"
 	dnserv1 "lycosa.dev/proto/gen/lycosa/dnser/v1"
+	jobv1 "lycosa.dev/proto/gen/lycosa/job/v1"
 )
 
 // sink makes the outcome and the candidates of a page and sends them on. What
@@ -77,6 +81,7 @@ func (e *Extractor) candidates(c *compiled, p *page.Page, o *crawlv1.Outcome) ([
 	// With a limit of depth the frontier keeps the links of pages that may come
 	// nearer to the seeds: it is told all of them.
 	whole := spec.GetLimits() != nil && spec.Limits.MaxDepth != nil && lease.GetDepth() > 0
+	lastMods := spec.GetRecrawl().GetPolicy() == jobv1.RecrawlPolicy_RECRAWL_POLICY_SITEMAP
 	cands := make([]*crawlv1.Candidate, 0, 8)
 	keys := make([]uint64, 0, 8)
 	for i := range p.Links {
@@ -108,7 +113,13 @@ func (e *Extractor) candidates(c *compiled, p *page.Page, o *crawlv1.Outcome) ([
 			}
 		}
 		cand.Url = l.URL.String()
-		key := e.seen.Key(c.generation, cand.Url)
+		generation := c.generation
+		if lastMods && l.LastMod != 0 {
+			// A link with another lastmod is news, however well it is known.
+			generation = seen.Dated(generation, l.LastMod)
+			cand.LastModified = &timestamppb.Timestamp{Seconds: l.LastMod}
+		}
+		key := e.seen.Key(generation, cand.Url)
 		if !seedRedirect && !whole && e.seen.Knows(key, depth) {
 			o.LinksKnown++
 			continue

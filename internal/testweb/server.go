@@ -123,10 +123,31 @@ func (h *Host) Robots(text string) *Host { return h.Page("/robots.txt", Text(tex
 
 // Sitemap serves a sitemap of absolute URLs at a path.
 func (h *Host) Sitemap(path string, urls ...string) *Host {
+	entries := make([]Listed, len(urls))
+	for i, u := range urls {
+		entries[i].URL = u
+	}
+	return h.SitemapOf(path, entries...)
+}
+
+// Listed is an entry of a sitemap.
+type Listed struct {
+	// URL is absolute.
+	URL string
+	// LastMod is when it was changed last; zero: not said.
+	LastMod time.Time
+}
+
+// SitemapOf serves a sitemap of entries at a path.
+func (h *Host) SitemapOf(path string, entries ...Listed) *Host {
 	var b strings.Builder
 	b.WriteString(`<?xml version="1.0" encoding="UTF-8"?>` + "\n" + `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">` + "\n")
-	for _, u := range urls {
-		b.WriteString("<url><loc>" + strings.ReplaceAll(u, "&", "&amp;") + "</loc></url>\n")
+	for _, e := range entries {
+		b.WriteString("<url><loc>" + strings.ReplaceAll(e.URL, "&", "&amp;") + "</loc>")
+		if !e.LastMod.IsZero() {
+			b.WriteString("<lastmod>" + e.LastMod.UTC().Format(time.RFC3339) + "</lastmod>")
+		}
+		b.WriteString("</url>\n")
 	}
 	b.WriteString("</urlset>\n")
 	return h.Page(path, Page{Type: "application/xml", Body: []byte(b.String())})

@@ -383,7 +383,11 @@ func (w *worker) fromSitemap(p *page.Page) error {
 		hop = job.HopFeed
 	}
 	for _, e := range entries {
+		n := len(p.Links)
 		w.add(p, []byte(e.Loc), hop, false, e.Sitemap)
+		if len(p.Links) > n && !e.LastMod.IsZero() {
+			p.Links[n].LastMod = max(e.LastMod.Unix(), 0)
+		}
 		for _, alt := range e.Alternates {
 			w.add(p, []byte(alt), hop, false, false)
 		}

@@ -74,6 +74,9 @@ type Link struct {
 	Embed bool
 	// Sitemap is whether the link is itself a sitemap, which adds no depth.
 	Sitemap bool
+	// LastMod is when its target has changed last, Unix seconds, as a sitemap
+	// says; 0: not said.
+	LastMod int64
 }
 
 // New makes a page of what arrived. limits bound the decoded body.

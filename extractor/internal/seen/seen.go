@@ -89,6 +89,12 @@ func Generation(job string, epoch, version uint64) uint64 {
 	return h
 }
 
+// Dated is a generation in which a link is known with the date that a sitemap
+// gives it, Unix seconds: with another date it is another link.
+func Dated(generation uint64, date int64) uint64 {
+	return generation ^ (uint64(date)+1)*0xa0761d6478bd642f
+}
+
 func entry(key uint64, depth uint32) uint64 { return key&^maxDepth | uint64(min(depth, maxDepth)) }
 
 // Knows tells whether the link was acknowledged with this depth or a smaller

@@ -216,6 +216,16 @@ func (a *admission) visit(j *job, key uint64, when func(*urlRecord) bool) {
 	a.enqueue(j, rec.host, e)
 }
 
+// latestOf is the latest time that a sitemap's lastmod may mean: a date alone,
+// which is read as its midnight, is some time of that day.
+func latestOf(lastMod int64) int64 {
+	const day = 24 * 60 * 60
+	if lastMod%day == 0 {
+		return lastMod + day - 1
+	}
+	return lastMod
+}
+
 // listed queues a known page that a sitemap lists as changed since its last
 // fetch.
 func (a *admission) listed(p pick) {
@@ -223,7 +233,7 @@ func (a *admission) listed(p pick) {
 		return
 	}
 	a.visit(p.job, p.key, func(rec *urlRecord) bool {
-		if p.lastMod <= rec.entry.lastMod || p.lastMod <= rec.at/int64(time.Second) {
+		if p.lastMod <= rec.entry.lastMod || latestOf(p.lastMod) <= rec.at/int64(time.Second) {
 			return false
 		}
 		rec.entry.lastMod = p.lastMod

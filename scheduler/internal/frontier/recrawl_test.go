@@ -152,3 +152,14 @@ func TestRoundIsConditional(t *testing.T) {
 	r.commit(versioned(l, 1))
 	r.wantEnd("j", reasonEmpty)
 }
+
+// A lastmod without a time of day is some time of that day.
+func TestLastModWithoutTime(t *testing.T) {
+	day := time.Date(2024, 5, 1, 0, 0, 0, 0, time.UTC)
+	if got, want := latestOf(day.Unix()), day.Add(24*time.Hour-time.Second).Unix(); got != want {
+		t.Errorf("a date alone means at latest %d, want %d", got, want)
+	}
+	if at := day.Add(time.Hour).Unix(); latestOf(at) != at {
+		t.Errorf("a time means at latest %d, want itself, %d", latestOf(at), at)
+	}
+}
