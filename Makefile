@@ -62,6 +62,10 @@ test-short: ## Run the tests that need nothing installed and little time
 test-deps: ## Install what the tests need: web and name servers, real sites, an independent WARC reader
 	@WARCIO_VERSION=$(WARCIO_VERSION) deploy/scripts/test-deps.sh $(TOOLS)
 
+.PHONY: fuzz
+fuzz: ## Fuzz what CI fuzzes, each for FUZZTIME (60s): TARGETS=all, TARGETS='FuzzHead FuzzScan', KEEP=10 keeps seeds
+	deploy/scripts/fuzz.sh $(or $(FUZZTIME),60s) $(or $(TARGETS),ci)
+
 .PHONY: lint
 lint: $(TOOLBIN)/golangci-lint $(TOOLBIN)/buf ## Lint Go, protobuf and shell, and check the import directions
 	$(TOOLBIN)/golangci-lint run --allow-parallel-runners $(foreach m,$(MODULES),./$(m)/...)
@@ -90,8 +94,18 @@ tidy: ## Tidy the modules' requirements
 # ---- measure ---------------------------------------------------------------
 
 .PHONY: bench
-bench: ## Crawl the synthetic web: CPU a page, pages a second, memory; JSON under deploy/bench/results
+bench: bench-crawl ## Measure all but the frontier: bench-crawl (which gets BENCH_ARGS), bench-fetch, bench-dns
+	@$(MAKE) bench-fetch bench-dns BENCH_ARGS=
+
+.PHONY: bench-crawl
+bench-crawl: ## Crawl the synthetic web: CPU a page, pages a second, memory; JSON under deploy/bench/results
 	$(GO) run ./deploy/bench/cmd/bench -out deploy/bench/results $(BENCH_ARGS)
+
+.PHONY: bench-fetch
+bench-fetch: ## CPU of a fetch over HTTP/1.1, HTTP/2, TLS, beside net/http and fasthttp; memory of 10,000 slow servers
+	@mkdir -p bin
+	$(GO) test -c -o bin/fetch.bench ./downloader/internal/fetch
+	$(GO) run ./deploy/bench/cmd/bench-fetch -engine bin/fetch.bench -out deploy/bench/results $(BENCH_ARGS)
 
 .PHONY: torture
 torture: build ## Kill a crawl and a ring 200 times each, at moments of a printed seed: KILLS=200 LYCOSA_E2E_SEED=n
