@@ -78,7 +78,7 @@ func (c *jobWhyCmd) Run(a *App) error {
 		if q.GetNextAt() != nil {
 			text += "; until " + clockTime(q.GetNextAt())
 		}
-		row("queue", "%s: %d URLs; %s", q.GetHostKey(), q.GetQueued(), text)
+		row("queue", "%s: %s URLs; %s", q.GetHostKey(), queuedText(q), text)
 	}
 	for _, l := range res.GetLeases() {
 		stage := "being fetched by"

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -90,10 +91,20 @@ func (c *queueListCmd) Run(a *App) error {
 		if q.GetNextAt() != nil {
 			next = q.GetNextAt().AsTime().UTC().Format(time.RFC3339)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\n", progress.Sanitise(q.GetHostKey()),
-			strings.ToLower(strings.TrimPrefix(q.GetState().String(), "QUEUE_STATE_")), q.GetQueued(), q.GetLeased(), next, orDash(q.GetReason()))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\n", progress.Sanitise(q.GetHostKey()),
+			strings.ToLower(strings.TrimPrefix(q.GetState().String(), "QUEUE_STATE_")), queuedText(q), q.GetLeased(), next, orDash(q.GetReason()))
 	}
 	return t.Flush()
+}
+
+// queuedText is the number of a queue's URLs; a + says that there are more, and
+// were not counted.
+func queuedText(q *schedulerv1.QueueStatus) string {
+	text := strconv.FormatUint(q.GetQueued(), 10)
+	if q.GetQueuedAtLeast() {
+		text += "+"
+	}
+	return text
 }
 
 // gather asks page after page up to the limit.

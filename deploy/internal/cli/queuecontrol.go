@@ -70,7 +70,7 @@ func (c *queueShowCmd) Run(a *App) error {
 	if q.GetNextAt() != nil {
 		row("next", "%s", clockTime(q.GetNextAt()))
 	}
-	row("URLs", "%d queued, %d leased", q.GetQueued(), q.GetLeased())
+	row("URLs", "%s queued, %d leased", queuedText(q), q.GetLeased())
 	if q.GetFailures() > 0 {
 		row("failures", "%d in a row", q.GetFailures())
 	}
@@ -133,14 +133,14 @@ func (c *queueChange) do(a *App, action schedulerv1.QueueAction, until time.Time
 			return a.protoJSON(ans)
 		}
 		if action == schedulerv1.QueueAction_QUEUE_ACTION_DELETE {
-			_, err = fmt.Fprintf(a.Stdout, "%s: %d URLs dropped, %d left\n", progress.Sanitise(ans.GetQueue().GetHostKey()), ans.GetDropped(), ans.GetQueue().GetQueued())
+			_, err = fmt.Fprintf(a.Stdout, "%s: %d URLs dropped, %s left\n", progress.Sanitise(ans.GetQueue().GetHostKey()), ans.GetDropped(), queuedText(ans.GetQueue()))
 			return err
 		}
 		text := queueState(ans.GetQueue().GetState()) + ": " + orDash(ans.GetQueue().GetReason())
 		if h := ans.GetQueue().GetHold(); h.GetUntil() != nil {
 			text += "; until " + clockTime(h.GetUntil())
 		}
-		_, err = fmt.Fprintf(a.Stdout, "%s: %s (%d URLs queued)\n", progress.Sanitise(ans.GetQueue().GetHostKey()), text, ans.GetQueue().GetQueued())
+		_, err = fmt.Fprintf(a.Stdout, "%s: %s (%s URLs queued)\n", progress.Sanitise(ans.GetQueue().GetHostKey()), text, queuedText(ans.GetQueue()))
 		return err
 	})
 }

@@ -102,8 +102,8 @@ func explain(w io.Writer, e *schedulerv1.ExplainResponse) error {
 		row("step", "%s", stepText(s))
 	}
 	if q := e.GetQueue(); q != nil {
-		row("queue", "%s: %s, %d queued, %d leased; %s", q.GetHostKey(), strings.ToLower(strings.TrimPrefix(q.GetState().String(), "QUEUE_STATE_")),
-			q.GetQueued(), q.GetLeased(), q.GetReason())
+		row("queue", "%s: %s, %s queued, %d leased; %s", q.GetHostKey(), strings.ToLower(strings.TrimPrefix(q.GetState().String(), "QUEUE_STATE_")),
+			queuedText(q), q.GetLeased(), q.GetReason())
 	}
 	return t.Flush()
 }

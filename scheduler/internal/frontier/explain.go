@@ -14,14 +14,21 @@ import (
 
 // Explain tells what is known of a canonical URL in a job: where it stands and
 // why, and when it may be fetched. Errors: ErrNoJob.
-func (f *Frontier) Explain(ctx context.Context, jobID, canonicalURL string) (*schedulerv1.ExplainResponse, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	j, err := f.find(jobID)
-	if err != nil {
-		return nil, err
-	}
-	now := f.now()
+func (f *Frontier) Explain(ctx context.Context, jobID, canonicalURL string) (r *schedulerv1.ExplainResponse, err error) {
+	err = f.counted(func() (j *job, queues []*schedulerv1.QueueStatus, err error) {
+		if j, err = f.find(jobID); err == nil {
+			r, err = f.explain(j, canonicalURL)
+		}
+		if q := r.GetQueue(); q != nil {
+			queues = append(queues, q)
+		}
+		return j, queues, err
+	})
+	return r, err
+}
+
+func (f *Frontier) explain(j *job, canonicalURL string) (*schedulerv1.ExplainResponse, error) {
+	jobID, now := j.id, f.now()
 	r := &schedulerv1.ExplainResponse{CanonicalUrl: canonicalURL, UrlKey: j.key(canonicalURL)}
 	host := hostKeyFromURL(canonicalURL)
 	r.ScopeVerdict = j.scopeVerdict(canonicalURL)
@@ -169,7 +176,7 @@ func (f *Frontier) queueStatus(j *job, key string, now time.Time) *schedulerv1.Q
 
 // queueAsItIs shows a queue, decisions by hand apart.
 func (f *Frontier) queueAsItIs(j *job, key string, now time.Time) *schedulerv1.QueueStatus {
-	s := &schedulerv1.QueueStatus{HostKey: key, Queued: f.countQueued(j, key)}
+	s := &schedulerv1.QueueStatus{HostKey: key}
 	q := j.queues[key]
 	if q == nil {
 		s.State, s.Reason = schedulerv1.QueueState_QUEUE_STATE_INACTIVE, "it has no slot in memory; it gets one in turn"
@@ -177,7 +184,7 @@ func (f *Frontier) queueAsItIs(j *job, key string, now time.Time) *schedulerv1.Q
 			if due, err := decodeQueue(queueKey(j.num, key), v); err == nil && due > f.dueNow(now) {
 				s.NextAt = timestamp(now.Add(time.Duration(due - f.dueNow(now))))
 			}
-		} else if s.Queued == 0 {
+		} else {
 			s.State, s.Reason = schedulerv1.QueueState_QUEUE_STATE_EXHAUSTED, "it holds no URL"
 		}
 		if v, ok, _ := f.st.Get(queueKey(j.num, key)); ok {
@@ -250,28 +257,18 @@ func (q *queue) why(now time.Time) (schedulerv1.QueueState, string) {
 	return ready, "it waits for a downloader to take it"
 }
 
-// countLimit bounds the URLs of a queue that are counted for a question.
-const countLimit = 100_000
-
-// countQueued counts a queue's URLs on disk, up to countLimit.
-func (f *Frontier) countQueued(j *job, host string) uint64 {
-	var n uint64
-	prefix := append(append(numbered(kindQueued, j.num), host...), 0)
-	_ = f.st.Scan(prefix, after(prefix), func(k, _ []byte) bool {
-		n++
-		return n < countLimit
+// Queues lists a job's queues by host key, page by page. Errors: ErrNoJob.
+func (f *Frontier) Queues(ctx context.Context, req *schedulerv1.ListQueuesRequest) (r *schedulerv1.ListQueuesResponse, err error) {
+	err = f.counted(func() (j *job, _ []*schedulerv1.QueueStatus, err error) {
+		if j, err = f.find(req.GetJobId()); err == nil {
+			r, err = f.listQueues(j, req)
+		}
+		return j, r.GetQueues(), err
 	})
-	return n
+	return r, err
 }
 
-// Queues lists a job's queues by host key, page by page. Errors: ErrNoJob.
-func (f *Frontier) Queues(ctx context.Context, req *schedulerv1.ListQueuesRequest) (*schedulerv1.ListQueuesResponse, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	j, err := f.find(req.GetJobId())
-	if err != nil {
-		return nil, err
-	}
+func (f *Frontier) listQueues(j *job, req *schedulerv1.ListQueuesRequest) (*schedulerv1.ListQueuesResponse, error) {
 	size := int(req.GetPageSize())
 	if size == 0 {
 		size = 100
@@ -288,7 +285,7 @@ func (f *Frontier) Queues(ctx context.Context, req *schedulerv1.ListQueuesReques
 	looked := 0
 	var names []string
 	prefix := numbered(kindQueue, j.num)
-	err = f.st.Scan(from, after(prefix), func(k, _ []byte) bool {
+	err := f.st.Scan(from, after(prefix), func(k, _ []byte) bool {
 		names = append(names, string(k[len(prefix):]))
 		looked++
 		return looked < 10*size+1

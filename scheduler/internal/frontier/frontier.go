@@ -8,6 +8,7 @@ import (
 	mrand "math/rand/v2"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"lycosa.dev/scheduler/internal/frontier/sieve"
@@ -56,6 +57,8 @@ type Frontier struct {
 	idlers   []*queue
 	lastDue  int64
 	onDisk   queueCache
+	views    sync.WaitGroup // of the store, that are open
+	closing  atomic.Bool
 	served   uint64 // counts leases, for turns
 	members  shard.Members
 	ready    map[string]chan struct{}

@@ -133,13 +133,16 @@ func (f *Frontier) UpdateQueue(ctx context.Context, jobID, hostKey string, actio
 	if err != nil {
 		return nil, dropped, err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	j, err := f.find(jobID)
-	if err != nil {
-		return nil, dropped, err
-	}
-	return f.queueStatus(j, hostKey, f.now()), dropped, nil
+	var q *schedulerv1.QueueStatus
+	err = f.counted(func() (*job, []*schedulerv1.QueueStatus, error) {
+		j, err := f.find(jobID)
+		if err != nil {
+			return nil, nil, err
+		}
+		q = f.queueStatus(j, hostKey, f.now())
+		return j, []*schedulerv1.QueueStatus{q}, nil
+	})
+	return q, dropped, err
 }
 
 // holdQueue leaves a queue alone from now on. Its slot goes to another.

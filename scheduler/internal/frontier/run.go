@@ -57,6 +57,8 @@ func (f *Frontier) Close() error {
 		_, failed = f.apply(b, false)
 	}
 	f.err = ErrClosed
+	f.closing.Store(true)
+	f.views.Wait()
 	for _, j := range f.order {
 		if j.seen != nil {
 			j.seen.Close()

@@ -17,20 +17,21 @@ const (
 )
 
 // ExplainJob tells why a job has not ended, or why it has. Errors: ErrNoJob.
-func (f *Frontier) ExplainJob(ctx context.Context, jobID string) (*schedulerv1.ExplainJobResponse, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	j, err := f.find(jobID)
-	if err != nil {
-		return nil, err
-	}
-	now := f.now()
-	x := &jobExplanation{f: f, j: j, now: now, r: &schedulerv1.ExplainJobResponse{Job: f.status(j)}}
-	x.countQueues()
-	x.listLeases()
-	x.wait()
-	x.sum()
-	return x.r, nil
+func (f *Frontier) ExplainJob(ctx context.Context, jobID string) (r *schedulerv1.ExplainJobResponse, err error) {
+	err = f.counted(func() (*job, []*schedulerv1.QueueStatus, error) {
+		j, err := f.find(jobID)
+		if err != nil {
+			return nil, nil, err
+		}
+		x := &jobExplanation{f: f, j: j, now: f.now(), r: &schedulerv1.ExplainJobResponse{Job: f.status(j)}}
+		x.countQueues()
+		x.listLeases()
+		x.wait()
+		x.sum()
+		r = x.r
+		return j, r.Holding, nil
+	})
+	return r, err
 }
 
 // jobExplanation gathers why a job stands where it does.
@@ -119,10 +120,7 @@ func (x *jobExplanation) countQueues() {
 		}
 		return 1
 	})
-	for _, s := range x.waiting[:min(len(x.waiting), holdingListed)] {
-		s.Queued = f.countQueued(j, s.HostKey)
-		x.r.Holding = append(x.r.Holding, s)
-	}
+	x.r.Holding = x.waiting[:min(len(x.waiting), holdingListed)]
 }
 
 // forever is when a queue goes on; very late where that is not known and it is

@@ -15,13 +15,20 @@ const shownURLs = 5
 
 // ShowQueue shows a job's queue of a host with every clock that it is under.
 // Errors: ErrNoJob.
-func (f *Frontier) ShowQueue(ctx context.Context, jobID, hostKey string) (*schedulerv1.ShowQueueResponse, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	j, err := f.find(jobID)
-	if err != nil {
-		return nil, err
-	}
+func (f *Frontier) ShowQueue(ctx context.Context, jobID, hostKey string) (r *schedulerv1.ShowQueueResponse, err error) {
+	err = f.counted(func() (j *job, queues []*schedulerv1.QueueStatus, err error) {
+		if j, err = f.find(jobID); err == nil {
+			r, err = f.showQueue(j, hostKey)
+		}
+		if q := r.GetQueue(); q != nil {
+			queues = append(queues, q)
+		}
+		return j, queues, err
+	})
+	return r, err
+}
+
+func (f *Frontier) showQueue(j *job, hostKey string) (*schedulerv1.ShowQueueResponse, error) {
 	now := f.now()
 	r := &schedulerv1.ShowQueueResponse{Queue: f.queueStatus(j, hostKey, now), Overlays: overlayNames(specs.OverlaysFor(j.spec, hostKey, ""))}
 	c := clockList{now: now}

@@ -2966,6 +2966,8 @@ type QueueStatus struct {
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	// URLs waiting.
 	Queued uint64 `protobuf:"varint,4,opt,name=queued,proto3" json:"queued,omitempty"`
+	// There are more than queued: so many were counted.
+	QueuedAtLeast bool `protobuf:"varint,21,opt,name=queued_at_least,json=queuedAtLeast,proto3" json:"queued_at_least,omitempty"`
 	// URLs leased.
 	Leased uint64 `protobuf:"varint,5,opt,name=leased,proto3" json:"leased,omitempty"`
 	// When it may be ready; unset: now or unknown.
@@ -3038,6 +3040,13 @@ func (x *QueueStatus) GetQueued() uint64 {
 		return x.Queued
 	}
 	return 0
+}
+
+func (x *QueueStatus) GetQueuedAtLeast() bool {
+	if x != nil {
+		return x.QueuedAtLeast
+	}
+	return false
 }
 
 func (x *QueueStatus) GetLeased() uint64 {
@@ -4788,12 +4797,13 @@ const file_lycosa_scheduler_v1_scheduler_proto_rawDesc = "" +
 	"\x05fetch\x18\b \x01(\v2\x1c.lycosa.crawl.v1.FetchResultR\x05fetch\x123\n" +
 	"\anext_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x06nextAt\x127\n" +
 	"\tleased_at\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\bleasedAt\"\xfb\x02\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\bleasedAt\"\xa3\x03\n" +
 	"\vQueueStatus\x12\x19\n" +
 	"\bhost_key\x18\x01 \x01(\tR\ahostKey\x125\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1f.lycosa.scheduler.v1.QueueStateR\x05state\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x16\n" +
-	"\x06queued\x18\x04 \x01(\x04R\x06queued\x12\x16\n" +
+	"\x06queued\x18\x04 \x01(\x04R\x06queued\x12&\n" +
+	"\x0fqueued_at_least\x18\x15 \x01(\bR\rqueuedAtLeast\x12\x16\n" +
 	"\x06leased\x18\x05 \x01(\x04R\x06leased\x123\n" +
 	"\anext_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x06nextAt\x12/\n" +
 	"\x05delay\x18\a \x01(\v2\x19.google.protobuf.DurationR\x05delay\x12\x1a\n" +
