@@ -43,9 +43,9 @@ func (f *Frontier) explain(j *job, canonicalURL string) (*schedulerv1.ExplainRes
 		f.explainUnknown(j, r)
 		return r, nil
 	}
-	rec, err := decodeURL(key, v)
-	if err != nil {
-		r.Reason = "its record is damaged: " + err.Error()
+	rec, damage := decodeURL(key, v)
+	if damage != nil {
+		r.Reason = "its record is damaged: " + damage.Error()
 		return r, nil
 	}
 	r.State = rec.state
