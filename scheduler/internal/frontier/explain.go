@@ -46,7 +46,7 @@ func (f *Frontier) explain(j *job, canonicalURL string) (*schedulerv1.ExplainRes
 	rec, damage := decodeURL(key, v)
 	if damage != nil {
 		r.Reason = "its record is damaged: " + damage.Error()
-		return r, nil
+		return r, nil //nolint:nilerr // that is the answer
 	}
 	r.State = rec.state
 	switch rec.state {
