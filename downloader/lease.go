@@ -190,7 +190,7 @@ func (l *lease) fetch(settings *fetch.Settings, page *ring.Page) fetch.Result {
 		return fetch.Result{Class: fetch.ClassPolicy, Code: "bad-url", Detail: err.Error(), Started: time.Now()}
 	}
 	req := fetch.Request{
-		Target: target, Settings: settings, Until: l.until, Wanted: l.wanted,
+		Target: target, Settings: settings.With(l.m.GetOverlay()), Until: l.until, Wanted: l.wanted,
 		Addresses:     make([]netip.Addr, 0, len(l.m.GetAddresses())),
 		ETag:          l.m.GetValidators().GetEtag(),
 		LastModified:  l.m.GetValidators().GetLastModified(),

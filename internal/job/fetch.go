@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -112,10 +113,31 @@ func validateIdentity(f *jobv1.Fetch, bad func(field, format string, args ...any
 }
 
 func checkHeader(field, h string, bad func(field, format string, args ...any)) {
-	name, _, ok := strings.Cut(h, ":")
-	if !ok || strings.TrimSpace(name) == "" || strings.ContainsAny(h, "\r\n\x00") {
-		bad(field, "must be \"Name: value\" on one line, is %q", h)
+	if err := CheckHeader(h); err != nil {
+		bad(field, "%v", err)
 	}
+}
+
+// ownHeaders are fields that the downloader sets itself: the framing of an
+// exchange, its conditions, and who we are.
+var ownHeaders = []string{
+	"host", "connection", "keep-alive", "content-length", "transfer-encoding", "upgrade", "te", "trailer", "expect",
+	"if-none-match", "if-modified-since", "user-agent", "accept-encoding", "proxy-connection", "proxy-authorization", "range",
+}
+
+// CheckHeader says why a line "Name: value" cannot be sent with a request.
+func CheckHeader(line string) error {
+	name, _, ok := strings.Cut(line, ":")
+	isControl := func(r rune) bool { return r < ' ' || r == 0x7f }
+	if !ok || name == "" || strings.ContainsFunc(line, isControl) || strings.ContainsFunc(name, func(r rune) bool {
+		return r <= ' ' || r > '~' || strings.ContainsRune("\"(),/;<=>?@[\\]{}", r)
+	}) {
+		return fmt.Errorf("must be \"Name: value\" on one line, is %q", line)
+	}
+	if slices.Contains(ownHeaders, strings.ToLower(name)) {
+		return fmt.Errorf("%q is set by the downloader itself", name)
+	}
+	return nil
 }
 
 // CheckHostPattern says what is wrong with a pattern of hosts: a host, a host

@@ -1,12 +1,13 @@
 package job
 
 import (
-	"fmt"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	crawlv1 "lycosa.dev/proto/gen/lycosa/crawl/v1"
 	jobv1 "lycosa.dev/proto/gen/lycosa/job/v1"
 )
 
@@ -93,48 +94,96 @@ func Overlaid(p *jobv1.Politeness, overlays []*jobv1.Overlay) *jobv1.Politeness 
 		if o.GetMaxTries() > 0 {
 			out.MaxTries = o.GetMaxTries()
 		}
+		if l := o.GetHostLimit(); l != nil {
+			out.HostLimit = limited(out.GetHostLimit(), l)
+		}
 	}
 	return out
 }
 
-func validateOverlays(s *jobv1.Spec, bad func(field, format string, args ...any)) {
-	seen := map[string]bool{}
-	for i, o := range s.GetOverlays() {
-		field := fmt.Sprintf("overlays[%d]", i)
-		if !validName.MatchString(o.GetName()) {
-			bad(field+".name", "must be 1 to 64 letters, digits, \"-\" or \"_\", is %q", o.GetName())
+// limited is a limit with those kinds replaced that by names.
+func limited(l, by *jobv1.ClockLimit) *jobv1.ClockLimit {
+	out := &jobv1.ClockLimit{}
+	if l != nil {
+		out = proto.CloneOf(l)
+	}
+	if by.GetMinDelay() != nil {
+		out.MinDelay = by.GetMinDelay()
+	}
+	if n := by.GetConcurrency(); n > 0 {
+		out.Concurrency = n
+	}
+	if n := by.GetRateBytes(); n > 0 {
+		out.RateBytes = n
+	}
+	if n := by.GetPagesPerDay(); n > 0 {
+		out.PagesPerDay = n
+	}
+	return out
+}
+
+// RequestOf is what overlays, as OverlaysFor lists them, change in a request;
+// nil: nothing.
+func RequestOf(overlays []*jobv1.Overlay) *crawlv1.RequestOverlay {
+	out := &crawlv1.RequestOverlay{}
+	for i := len(overlays) - 1; i >= 0; i-- {
+		o := overlays[i]
+		if ua := o.GetUserAgent(); ua != "" {
+			out.UserAgent, out.RobotsAgent = ua, productToken(ua)
 		}
-		if seen[o.GetName()] {
-			bad(field+".name", "%q is there twice", o.GetName())
+		if l := o.GetAcceptLanguage(); l != "" {
+			out.AcceptLanguage = l
 		}
-		seen[o.GetName()] = true
-		if len(o.GetHosts())+len(o.GetDomains())+len(o.GetUrlPrefixes()) == 0 {
-			bad(field, "applies to nothing: give hosts, domains or url_prefixes")
+		out.Headers = append(WithoutHeaders(out.Headers, o.GetHeaders()), o.GetHeaders()...)
+	}
+	if proto.Size(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+// WithoutHeaders are the header lines of which the name is not that of one of
+// others. The list is copied where it changes.
+func WithoutHeaders(lines, others []string) []string {
+	name := func(line string) string {
+		n, _, _ := strings.Cut(line, ":")
+		return n
+	}
+	same := func(line string) bool {
+		return slices.ContainsFunc(others, func(o string) bool { return strings.EqualFold(name(o), name(line)) })
+	}
+	if !slices.ContainsFunc(lines, same) {
+		return lines
+	}
+	return slices.DeleteFunc(slices.Clone(lines), same)
+}
+
+// Budgets are a host's budgets by a spec and the overlays that apply to the
+// host.
+func Budgets(spec *jobv1.Spec, overlays []*jobv1.Overlay) (pages uint64, bytes int64) {
+	pages, bytes = spec.GetLimits().GetMaxHostPages(), spec.GetLimits().GetMaxHostBytes()
+	for i := len(overlays) - 1; i >= 0; i-- {
+		if n := overlays[i].GetMaxHostPages(); n > 0 {
+			pages = n
 		}
-		for k, p := range o.GetUrlPrefixes() {
-			if _, err := ParseSeed(p); err != nil {
-				bad(fmt.Sprintf("%s.url_prefixes[%d]", field, k), "%v", err)
-			}
-		}
-		if len(o.GetUrlPrefixes()) > 0 && (o.GetPerHost() > 0 || o.GetRobots() != 0 || o.GetMaxCrawlDelay() != nil || o.GetMaxTries() > 0 || o.GetBackOff() != nil) {
-			bad(field, "by URL prefix only min_delay, max_delay and delay_factor can be set; the others are a host's")
-		}
-		for _, d := range []struct {
-			name string
-			v    *durationpb.Duration
-		}{{"min_delay", o.GetMinDelay()}, {"max_delay", o.GetMaxDelay()}, {"max_crawl_delay", o.GetMaxCrawlDelay()}, {"back_off", o.GetBackOff()}} {
-			if d.v != nil && (d.v.CheckValid() != nil || d.v.AsDuration() < 0) {
-				bad(field+"."+d.name, "must not be negative")
-			}
-		}
-		if o.DelayFactor != nil && o.GetDelayFactor() < 0 {
-			bad(field+".delay_factor", "must not be negative")
-		}
-		if o.GetMinDelay() != nil && o.GetMaxDelay() != nil && o.GetMaxDelay().AsDuration() < o.GetMinDelay().AsDuration() {
-			bad(field+".max_delay", "must be at least min_delay")
-		}
-		if len(s.GetFetch().GetAllowNet()) == 0 && (o.GetPerHost() > 1 || o.GetMinDelay() != nil && o.GetMinDelay().AsDuration() == 0) {
-			bad(field, "delays of 0 and more than one fetch of a host at a time are for addresses inside fetch.allow_net only")
+		if n := overlays[i].GetMaxHostBytes(); n > 0 {
+			bytes = n
 		}
 	}
+	return pages, bytes
+}
+
+// DomainBudgets are a registrable domain's budgets by a spec and the overlays
+// that apply to the domain.
+func DomainBudgets(spec *jobv1.Spec, overlays []*jobv1.Overlay) (pages uint64, bytes int64) {
+	pages, bytes = spec.GetLimits().GetMaxDomainPages(), spec.GetLimits().GetMaxDomainBytes()
+	for i := len(overlays) - 1; i >= 0; i-- {
+		if n := overlays[i].GetMaxDomainPages(); n > 0 {
+			pages = n
+		}
+		if n := overlays[i].GetMaxDomainBytes(); n > 0 {
+			bytes = n
+		}
+	}
+	return pages, bytes
 }

@@ -137,10 +137,10 @@ func (f *adminFlags) show(a *App, list []*jobv1.Overlay) error {
 
 type overlaySetCmd struct {
 	Name    string   `arg:"" help:"Name of the overlay."`
-	Setting []string `arg:"" sep:"none" name:"field=value" help:"A setting: min_delay, max_delay, delay_factor, per_host, robots, max_crawl_delay, max_tries, back_off."`
+	Setting []string `arg:"" sep:"none" name:"field=value" help:"A setting and its value, as in a job file; see below."`
 	Host    []string `placeholder:"HOST" help:"It applies to this host key."`
 	Domain  []string `placeholder:"DOMAIN" help:"It applies to this domain and all below it."`
-	Prefix  []string `sep:"none" placeholder:"URL" help:"It applies to URLs that begin so (delays only)."`
+	Prefix  []string `sep:"none" placeholder:"URL" help:"It applies to URLs that begin so."`
 	Job     string   `placeholder:"ID" help:"The job; may be left out where there is one."`
 	adminFlags
 }
@@ -149,9 +149,26 @@ type overlaySetCmd struct {
 func (*overlaySetCmd) Help() string {
 	return `Where several apply, the most specific wins, setting by setting: a URL prefix
 before a host, a host before a domain; the longer prefix or domain; the later one.
+Headers and exclusions join. A change holds from the next lease on.
+
+Settings of hosts, domains and URL prefixes:
+  min_delay max_delay delay_factor   waits, after a fetch of such a URL
+  accept_language headers            of requests: headers='["X-Key: 7"]'
+  exclude                            regular expressions: exclude='["/cal/"]'
+Settings of hosts and domains:
+  per_host back_off max_tries        as in politeness
+  robots max_crawl_delay
+  host_limit                         {concurrency: 1, min_delay: 5s, rate_bytes: 64KiB, pages_per_day: 500}
+  user_agent                         robots.txt is asked by its product token
+  max_host_pages max_host_bytes      budget of each host
+  precedence                         0 (first) to 3 (last)
+Settings of domains alone:
+  max_domain_pages max_domain_bytes  budget of a registrable domain
 
 Examples:
   lycosa job overlay set gentle min_delay=10s max_delay=60s --domain example.org
+  lycosa job overlay set guest user_agent='guest/1 (+https://x.test)' --host a.test
+  lycosa job overlay set few max_host_pages=1000 --domain example.net
   lycosa job overlay set own robots=ignore --host intranet.test`
 }
 

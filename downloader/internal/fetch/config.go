@@ -13,7 +13,9 @@ import (
 	"lycosa.dev/downloader/internal/auth"
 	"lycosa.dev/downloader/internal/cookie"
 	"lycosa.dev/downloader/internal/proxy"
+	"lycosa.dev/internal/job"
 	"lycosa.dev/internal/netpolicy"
+	crawlv1 "lycosa.dev/proto/gen/lycosa/crawl/v1"
 )
 
 // Settings are what one exchange needs to be told: who asks, and within which
@@ -80,6 +82,30 @@ type Settings struct {
 	// LegacyTLS tries servers that refuse today's TLS once more, with the versions
 	// and cipher suites of old ones, and remembers for a day that they need it.
 	LegacyTLS bool
+}
+
+// With returns settings with what a lease's overlay changes in its request.
+func (s *Settings) With(o *crawlv1.RequestOverlay) *Settings {
+	if o == nil {
+		return s
+	}
+	c := *s
+	if ua := o.GetUserAgent(); ua != "" {
+		c.UserAgent = ua
+	}
+	replaced := o.GetHeaders()
+	if l := o.GetAcceptLanguage(); l != "" {
+		c.AcceptLanguage = l
+		replaced = append(slices.Clip(replaced), "Accept-Language: "+l)
+	}
+	if len(replaced) > 0 {
+		c.Headers = append(slices.Clip(job.WithoutHeaders(c.Headers, replaced)), o.GetHeaders()...)
+		c.HostHeaders = slices.Clone(c.HostHeaders)
+		for i := range c.HostHeaders {
+			c.HostHeaders[i].Lines = job.WithoutHeaders(c.HostHeaders[i].Lines, replaced)
+		}
+	}
+	return &c
 }
 
 // HostHeaders are header lines for the hosts of a pattern (job.MatchHost).
@@ -244,23 +270,10 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// ownHeaders are the header lines that the engine makes, or that would change
-// how a message is framed or where a connection leads.
-var ownHeaders = []string{
-	"host", "connection", "keep-alive", "content-length", "transfer-encoding", "upgrade", "te", "trailer", "expect",
-	"if-none-match", "if-modified-since", "user-agent", "accept-encoding", "proxy-connection", "proxy-authorization", "range",
-}
-
 // CheckHeader says why a line "Name: value" cannot be sent with a request.
 func CheckHeader(line string) error {
-	name, _, ok := strings.Cut(line, ":")
-	if !ok || name == "" || strings.ContainsFunc(line, isControl) || strings.ContainsFunc(name, func(r rune) bool {
-		return r <= ' ' || r > '~' || strings.ContainsRune("\"(),/;<=>?@[\\]{}", r)
-	}) {
-		return fmt.Errorf("headers: %q must be one line \"Name: value\"", line)
-	}
-	if slices.Contains(ownHeaders, strings.ToLower(name)) {
-		return fmt.Errorf("headers: %q is set by the downloader itself", name)
+	if err := job.CheckHeader(line); err != nil {
+		return fmt.Errorf("headers: %w", err)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	jobv1 "lycosa.dev/proto/gen/lycosa/job/v1"
 	schedulerv1 "lycosa.dev/proto/gen/lycosa/scheduler/v1"
 
 	"lycosa.dev/scheduler/internal/frontier/store"
@@ -68,7 +69,24 @@ func decodeTally(key, value []byte) (*tally, error) {
 	return t, r.err
 }
 
-func (j *job) budgeted() bool { return j.hostBudget != budget{} || j.domainBudget != budget{} }
+// hasBudgets tells whether a spec or one of its overlays gives hosts or domains
+// budgets.
+func hasBudgets(spec *jobv1.Spec) bool {
+	l := spec.GetLimits()
+	some := l.GetMaxHostPages()+l.GetMaxDomainPages() > 0 || l.GetMaxHostBytes() > 0 || l.GetMaxDomainBytes() > 0
+	for _, o := range spec.GetOverlays() {
+		some = some || o.GetMaxHostPages()+o.GetMaxDomainPages() > 0 || o.GetMaxHostBytes() > 0 || o.GetMaxDomainBytes() > 0
+	}
+	return some
+}
+
+// budgetOf is the budget of a queue's host (0) or domain (1).
+func (q *queue) budgetOf(i int) budget {
+	if i == 0 {
+		return q.job.of(q.host.key).budget
+	}
+	return q.job.of(q.host.domainName()).domain
+}
 
 // tallyOf finds a tally in memory or on disk.
 func (f *Frontier) tallyOf(j *job, kind byte, name string) *tally {
@@ -96,7 +114,7 @@ func (f *Frontier) tallyOf(j *job, kind byte, name string) *tally {
 // job has no budgets.
 func (f *Frontier) talliesOf(q *queue) []*tally {
 	j := q.job
-	if !j.budgeted() {
+	if !j.budgets {
 		return nil
 	}
 	if len(q.tallies) == 0 || q.tallies[0].round != j.round {
@@ -152,9 +170,9 @@ func (b budget) why(what string, t *tally) string {
 // has to wait whether what is out counts.
 func (f *Frontier) overBudget(q *queue) (reason string, waits bool) {
 	for i, t := range f.talliesOf(q) {
-		b, what := q.job.hostBudget, "host"
+		b, what := q.budgetOf(i), "host"
 		if i == 1 {
-			b, what = q.job.domainBudget, "domain"
+			what = "domain"
 		}
 		over, wait := b.spent(t)
 		if over {
@@ -168,11 +186,7 @@ func (f *Frontier) overBudget(q *queue) (reason string, waits bool) {
 // budgetBytes is what the budgets leave of an allowance.
 func (f *Frontier) budgetBytes(q *queue, allowance int64) int64 {
 	for i, t := range f.talliesOf(q) {
-		b := q.job.hostBudget
-		if i == 1 {
-			b = q.job.domainBudget
-		}
-		if b.bytes > 0 {
+		if b := q.budgetOf(i); b.bytes > 0 {
 			allowance = min(allowance, b.bytes-t.bytes-t.bytesOut)
 		}
 	}
@@ -205,7 +219,7 @@ func (f *Frontier) settleBudget(l *lease, now time.Time) {
 
 // spend books what a fetch took.
 func (f *Frontier) spend(b *store.Batch, j *job, host string, pages uint64, received int64) {
-	if !j.budgeted() || pages == 0 && received <= 0 {
+	if !j.budgets || pages == 0 && received <= 0 {
 		return
 	}
 	for _, t := range [2]*tally{f.tallyOf(j, 'h', host), f.tallyOf(j, 'd', domainOf(host))} {

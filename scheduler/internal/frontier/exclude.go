@@ -88,27 +88,41 @@ func (f *Frontier) loadSweeps() error {
 	return nil
 }
 
-// compileExclusions makes a spec's exclusions ready; those that do not compile
-// were refused before.
-func compileExclusions(spec *jobv1.Spec) []*regexp.Regexp {
-	var list []*regexp.Regexp
-	for _, s := range spec.GetScope().GetExclude() {
-		if re, err := regexp.Compile(s); err == nil {
-			list = append(list, re)
-		}
-	}
-	return list
+// exclusions are what a spec and its overlays keep out.
+type exclusions struct {
+	rules []exclusion
+	job   *job // nil: no overlay excludes
 }
 
-// excludedBy names the exclusion that matches a URL; empty: none does, or it is
-// a seed.
-func excludedBy(list []*regexp.Regexp, e *entry) string {
+// compileExclusions makes a spec's exclusions ready, those of overlays apart;
+// those that do not compile were refused before.
+func compileExclusions(spec *jobv1.Spec) exclusions {
+	var x exclusions
+	for _, s := range spec.GetScope().GetExclude() {
+		if re, err := regexp.Compile(s); err == nil {
+			x.rules = append(x.rules, exclusion{re, excludePrefix + s})
+		}
+	}
+	return x
+}
+
+func (x *exclusions) none() bool { return len(x.rules) == 0 && x.job == nil }
+
+// by names the exclusion that matches a URL; empty: none does, or it is a seed.
+func (x *exclusions) by(e *entry, hostKey string) string {
 	if e.seed {
 		return ""
 	}
-	for _, re := range list {
-		if re.MatchString(e.url) {
-			return excludePrefix + re.String()
+	if x.job != nil {
+		for _, r := range x.job.ofURL(hostKey, e.url).excludes {
+			if r.re.MatchString(e.url) {
+				return r.reason
+			}
+		}
+	}
+	for _, r := range x.rules {
+		if r.re.MatchString(e.url) {
+			return r.reason
 		}
 	}
 	return ""
@@ -216,12 +230,44 @@ func withExclusions(spec *jobv1.Spec, add, remove []string) (*jobv1.Spec, error)
 	return spec, nil
 }
 
+// ruleReasons are the reasons that a spec's exclusions give, those of overlays
+// too.
+func ruleReasons(spec *jobv1.Spec) []string {
+	var list []string
+	for _, s := range spec.GetScope().GetExclude() {
+		list = append(list, excludePrefix+s)
+	}
+	for _, o := range spec.GetOverlays() {
+		for _, s := range o.GetExclude() {
+			list = append(list, overlayReason(o.GetName(), s))
+		}
+	}
+	return list
+}
+
+// sameReach tells whether the overlays that exclude apply to the same URLs.
+func sameReach(old, spec *jobv1.Spec) bool {
+	reach := func(s *jobv1.Spec) []string {
+		var list []string
+		for _, o := range s.GetOverlays() {
+			if len(o.GetExclude()) > 0 {
+				list = append(list, fmt.Sprintf("%q %q %q %q", o.GetName(), o.GetHosts(), o.GetDomains(), o.GetUrlPrefixes()))
+			}
+		}
+		return list
+	}
+	return slices.Equal(reach(old), reach(spec))
+}
+
 // goneRules are the reasons of which the URLs may come back.
 func goneRules(old, spec *jobv1.Spec) []string {
 	var gone []string
-	for _, s := range old.GetScope().GetExclude() {
-		if !slices.Contains(spec.GetScope().GetExclude(), s) {
-			gone = append(gone, excludePrefix+s)
+	left := ruleReasons(spec)
+	same := sameReach(old, spec)
+	for _, r := range ruleReasons(old) {
+		// An overlay that reaches elsewhere may have let go of some.
+		if !slices.Contains(left, r) || !same && strings.HasPrefix(r, overlayPrefix) {
+			gone = append(gone, r)
 		}
 	}
 	o, n := old.GetLimits(), spec.GetLimits()
@@ -235,7 +281,7 @@ func goneRules(old, spec *jobv1.Spec) []string {
 // One that is under way begins again, with what it had to bring back.
 func (f *Frontier) sweepFor(b *store.Batch, j *job, old, spec *jobv1.Spec) {
 	gone := goneRules(old, spec)
-	if len(gone) == 0 && slices.Equal(old.GetScope().GetExclude(), spec.GetScope().GetExclude()) {
+	if len(gone) == 0 && slices.Equal(ruleReasons(old), ruleReasons(spec)) && sameReach(old, spec) {
 		return
 	}
 	s := &sweep{gone: map[string]bool{}, at: numbered(kindQueued, j.num)}
@@ -245,8 +291,10 @@ func (f *Frontier) sweepFor(b *store.Batch, j *job, old, spec *jobv1.Spec) {
 	for _, r := range gone {
 		s.gone[r] = true
 	}
-	for _, r := range spec.GetScope().GetExclude() {
-		delete(s.gone, excludePrefix+r)
+	if sameReach(old, spec) {
+		for _, r := range ruleReasons(spec) {
+			delete(s.gone, r)
+		}
 	}
 	j.sweep = s
 	key := sweepKey(j.num)
@@ -256,7 +304,9 @@ func (f *Frontier) sweepFor(b *store.Batch, j *job, old, spec *jobv1.Spec) {
 
 // previewExclusions counts what a change would do, without holding anything up.
 func (f *Frontier) previewExclusions(ctx context.Context, j *job, spec *jobv1.Spec, gone []string, res *ExclusionChange) error {
-	rules := compileExclusions(spec)
+	judge := &job{id: j.id}
+	judge.setSpec(spec)
+	rules := &judge.excludes
 	seen := 0
 	var err error
 	alive := func() bool {
@@ -266,9 +316,10 @@ func (f *Frontier) previewExclusions(ctx context.Context, j *job, spec *jobv1.Sp
 		return err == nil
 	}
 	prefix := numbered(kindQueued, j.num)
-	if len(rules) > 0 {
+	if !rules.none() {
 		scanErr := f.st.Scan(prefix, after(prefix), func(k, v []byte) bool {
-			if e, err := decodeQueued(k, v); err == nil && excludedBy(rules, e) != "" {
+			_, host, _, _, _, _ := parseQueuedKey(k)
+			if e, err := decodeQueued(k, v); err == nil && rules.by(e, host) != "" {
 				res.Dropped++
 				if len(res.Examples) < examplesShown {
 					res.Examples = append(res.Examples, e.url)
@@ -297,8 +348,8 @@ func (f *Frontier) previewExclusions(ctx context.Context, j *job, spec *jobv1.Sp
 }
 
 // comesBack tells whether an ended URL is queued again, now that rules are gone.
-func comesBack(rec *urlRecord, rules []*regexp.Regexp, gone func(string) bool) bool {
-	return rec.state == stateExcluded && gone(rec.reason) && rec.entry.url != "" && excludedBy(rules, rec.entry) == ""
+func comesBack(rec *urlRecord, rules *exclusions, gone func(string) bool) bool {
+	return rec.state == stateExcluded && gone(rec.reason) && rec.entry.url != "" && rules.by(rec.entry, rec.host) == ""
 }
 
 // sweepSome goes on with the sweeps that are under way.
@@ -332,11 +383,11 @@ func (f *Frontier) sweepStep(j *job, now time.Time) {
 			return false
 		}
 		if !s.reviving {
-			if e, err := decodeQueued(k, v); err == nil && excludedBy(j.excludes, e) != "" {
-				_, host, _, _, _, _ := parseQueuedKey(k)
+			_, host, _, _, _, _ := parseQueuedKey(k)
+			if e, err := decodeQueued(k, v); err == nil && j.excludes.by(e, host) != "" {
 				drop, hosts = append(drop, e), append(hosts, host)
 			}
-		} else if rec, err := decodeURL(k, v); err == nil && comesBack(rec, j.excludes, func(r string) bool { return s.gone[r] }) {
+		} else if rec, err := decodeURL(k, v); err == nil && comesBack(rec, &j.excludes, func(r string) bool { return s.gone[r] }) {
 			if j.maxDepth < 0 || int64(rec.entry.depth) <= j.maxDepth {
 				back = append(back, rec)
 			}
@@ -348,7 +399,7 @@ func (f *Frontier) sweepStep(j *job, now time.Time) {
 		return
 	}
 	for i, e := range drop {
-		f.endQueued(b, j, hosts[i], e, excludedBy(j.excludes, e), now)
+		f.endQueued(b, j, hosts[i], e, j.excludes.by(e, hosts[i]), now)
 		s.dropped++
 	}
 	a := admission{f: f, b: b, now: now, stored: map[queueName]bool{}, touched: map[*host]struct{}{}}

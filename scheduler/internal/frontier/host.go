@@ -171,7 +171,7 @@ func (h *host) crawlDelay(j *job) time.Duration {
 	}
 	var longest time.Duration
 	for _, o := range h.origins {
-		if r := o.rules[j.agent]; r != nil {
+		if r := o.rules[j.of(h.key).agent]; r != nil {
 			if d, ok := r.CrawlDelay(); ok {
 				longest = max(longest, min(d, j.polOf(h.key).MaxCrawlDelay))
 			}

@@ -3,7 +3,6 @@ package frontier
 import (
 	"encoding/binary"
 	"fmt"
-	"regexp"
 	"slices"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 
 	"lycosa.dev/scheduler/internal/frontier/sieve"
 	"lycosa.dev/scheduler/internal/frontier/store"
-	"lycosa.dev/scheduler/internal/politeness"
 )
 
 const (
@@ -58,19 +56,18 @@ type job struct {
 	rootSet map[string]bool // what the roots add to the scope
 
 	// from the spec
-	pol                      politeness.Rules
-	agent                    string
-	capacity                 int
-	maxPages                 uint64
-	maxBytes                 int64
-	maxTime                  time.Duration
-	maxDepth                 int64 // -1: none
-	maxURL                   int
-	strategy                 strategy
-	recrawl                  recrawl
-	hostBudget, domainBudget budget
-	pageMax                  int64
-	drain                    time.Duration
+	settings // without overlays
+	capacity int
+	maxPages uint64
+	maxBytes int64
+	maxTime  time.Duration
+	maxDepth int64 // -1: none
+	maxURL   int
+	strategy strategy
+	recrawl  recrawl
+	budgets  bool // hosts or domains have some
+	pageMax  int64
+	drain    time.Duration
 
 	cnt       counters
 	ran       time.Duration // without the present run
@@ -79,7 +76,7 @@ type job struct {
 
 	queues     map[string]*queue
 	held       map[string]*held // queues that are left alone, by hand
-	excludes   []*regexp.Regexp // from the spec
+	excludes   exclusions       // from the spec
 	hist       history
 	overlays   *overlaid     // from the spec; nil: none
 	sweep      *sweep        // a change of rules under way; nil: none
@@ -281,16 +278,14 @@ func (j *job) setSpec(spec *jobv1.Spec) {
 	j.spec = spec
 	j.excludes = compileExclusions(spec)
 	j.hist.set(spec)
-	j.overlays = newOverlaid(spec)
+	if j.overlays = newOverlaid(spec); j.overlays != nil && j.overlays.excludes {
+		j.excludes.job = j
+	}
 	j.rootSet = map[string]bool{}
 	for _, r := range j.roots {
 		j.rootSet[specs.RootKey(spec, r)] = true
 	}
-	j.pol = politeness.New(spec)
-	j.agent = spec.GetIdentity().GetRobotsAgent()
-	if j.agent == "" {
-		j.agent = spec.GetIdentity().GetUserAgent()
-	}
+	j.settings = *settingsOf(spec, nil)
 	l := spec.GetLimits()
 	j.capacity = int(l.GetConcurrency())
 	if j.capacity == 0 {
@@ -303,8 +298,7 @@ func (j *job) setSpec(spec *jobv1.Spec) {
 	}
 	j.strategy = strategyOf(spec)
 	j.recrawl = recrawlOf(spec.GetRecrawl())
-	j.hostBudget = budget{pages: l.GetMaxHostPages(), bytes: l.GetMaxHostBytes()}
-	j.domainBudget = budget{pages: l.GetMaxDomainPages(), bytes: l.GetMaxDomainBytes()}
+	j.budgets = hasBudgets(spec)
 	j.maxURL = int(l.GetMaxUrlLength())
 	if j.maxURL == 0 {
 		j.maxURL = 8192

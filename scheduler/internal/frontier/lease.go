@@ -301,7 +301,7 @@ func (g *grant) choose(q *queue) (*entry, *robotsTask) {
 		if best == nil {
 			return nil, nil
 		}
-		if rule := excludedBy(j.excludes, best); rule != "" {
+		if rule := j.excludes.by(best, q.host.key); rule != "" {
 			g.exclude(q, best, stateExcluded, rule)
 			continue
 		}
@@ -316,7 +316,7 @@ func (g *grant) choose(q *queue) (*entry, *robotsTask) {
 		o := q.host.origins[best.scheme()]
 		says, why := f.judge(o, j, best.url, g.now)
 		g.robotsLine = why
-		if !j.pol.IgnoreRobots && !q.told[o.scheme] && (says == robotsAllow || says == robotsForbid) {
+		if !j.polOf(q.host.key).IgnoreRobots && !q.told[o.scheme] && (says == robotsAllow || says == robotsForbid) {
 			f.tellSitemaps(g.b, q, o)
 		}
 		switch says {
@@ -496,6 +496,7 @@ func (g *grant) issue(q *queue, l *lease, allowance int64) {
 	g.out = append(g.out, &crawlv1.Lease{
 		Id: l.id, JobId: j.id, SpecVersion: j.version, FrontierEpoch: j.epoch,
 		Url: l.url, HostKey: h.key, Addresses: raw, ByteAllowance: allowance, Deadline: durationpb.New(l.length),
+		Overlay:         j.ofURL(h.key, l.url).request,
 		MembershipEpoch: f.members.Epoch, Members: uint32(f.members.Len()), Shard: uint32(g.shard),
 	})
 }

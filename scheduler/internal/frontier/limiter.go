@@ -140,7 +140,7 @@ func (h *host) domainName() string {
 // clocksOf lists the clocks of a queue, but for addresses, in the order in
 // which they are reserved.
 func (f *Frontier) clocksOf(q *queue, list []under) []under {
-	pol, h := &q.job.pol, q.host
+	pol, h := q.job.polOf(q.host.key), q.host
 	if !pol.DomainLimit.None() {
 		list = append(list, under{f.limiter("domain " + h.domainName()), pol.DomainLimit})
 	}

@@ -54,6 +54,9 @@ func (j *job) position(depth, priority uint32) position {
 
 // precedenceOf is the level of a host in the ready list: 0 is served first.
 func (j *job) precedenceOf(hostKey string) uint8 {
+	if n := j.of(hostKey).precedence; n >= 0 {
+		return uint8(n)
+	}
 	for _, r := range j.spec.GetOrder().GetPrecedence() {
 		for _, p := range r.GetHosts() {
 			if specs.MatchHost(p, hostKey) {

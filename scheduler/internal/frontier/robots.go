@@ -91,7 +91,7 @@ func (f *Frontier) know(q *queue) {
 		}
 		f.loadRobots(o)
 		if o.known && !o.rec.gaveUp && o.rec.status/100 == 2 {
-			f.rulesFor(o, q.job.agent)
+			f.rulesFor(o, q.job.of(q.host.key).agent)
 		}
 	}
 }
@@ -104,7 +104,7 @@ func (o *origin) compile() {
 	}
 	file := robots.Parse(o.rec.body)
 	for _, q := range o.host.queues {
-		if a := q.job.agent; o.rules[a] == nil {
+		if a := q.job.of(q.host.key).agent; o.rules[a] == nil {
 			o.rules[a] = file.Agent(a)
 		}
 	}
@@ -168,7 +168,7 @@ func (f *Frontier) judge(o *origin, j *job, url string, now time.Time) (robotsSa
 	if o.rec.status/100 != 2 {
 		return robotsAllow, fmt.Sprintf("robots.txt: HTTP %d allows all", o.rec.status)
 	}
-	r := f.rulesFor(o, j.agent)
+	r := f.rulesFor(o, j.of(o.host.key).agent)
 	if d, ok := r.CrawlDelay(); ok && d > j.polOf(o.host.key).MaxCrawlDelay {
 		return robotsEnd, fmt.Sprintf("crawl-delay: robots.txt asks for %s, above max_crawl_delay %s", d, j.polOf(o.host.key).MaxCrawlDelay)
 	}

@@ -487,7 +487,9 @@ type Lease struct {
 	// The URL came as a seed (its redirects may join the scope).
 	Seed bool `protobuf:"varint,21,opt,name=seed,proto3" json:"seed,omitempty"`
 	// Number of redirects followed from the seed to here.
-	Redirects     uint32 `protobuf:"varint,22,opt,name=redirects,proto3" json:"redirects,omitempty"`
+	Redirects uint32 `protobuf:"varint,22,opt,name=redirects,proto3" json:"redirects,omitempty"`
+	// What overlays change in the request; unset: nothing.
+	Overlay       *RequestOverlay `protobuf:"bytes,23,opt,name=overlay,proto3" json:"overlay,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -676,6 +678,87 @@ func (x *Lease) GetRedirects() uint32 {
 	return 0
 }
 
+func (x *Lease) GetOverlay() *RequestOverlay {
+	if x != nil {
+		return x.Overlay
+	}
+	return nil
+}
+
+// RequestOverlay is what the overlays of a job change in one request. What is
+// empty is as the job's spec says.
+type RequestOverlay struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// User-Agent.
+	UserAgent string `protobuf:"bytes,1,opt,name=user_agent,json=userAgent,proto3" json:"user_agent,omitempty"`
+	// Accept-Language.
+	AcceptLanguage string `protobuf:"bytes,2,opt,name=accept_language,json=acceptLanguage,proto3" json:"accept_language,omitempty"`
+	// Header lines "Name: value", in place of the job's of the same name.
+	Headers []string `protobuf:"bytes,3,rep,name=headers,proto3" json:"headers,omitempty"`
+	// The agent by which robots.txt and robots directives of pages are read.
+	RobotsAgent   string `protobuf:"bytes,4,opt,name=robots_agent,json=robotsAgent,proto3" json:"robots_agent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RequestOverlay) Reset() {
+	*x = RequestOverlay{}
+	mi := &file_lycosa_crawl_v1_crawl_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RequestOverlay) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RequestOverlay) ProtoMessage() {}
+
+func (x *RequestOverlay) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_crawl_v1_crawl_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RequestOverlay.ProtoReflect.Descriptor instead.
+func (*RequestOverlay) Descriptor() ([]byte, []int) {
+	return file_lycosa_crawl_v1_crawl_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *RequestOverlay) GetUserAgent() string {
+	if x != nil {
+		return x.UserAgent
+	}
+	return ""
+}
+
+func (x *RequestOverlay) GetAcceptLanguage() string {
+	if x != nil {
+		return x.AcceptLanguage
+	}
+	return ""
+}
+
+func (x *RequestOverlay) GetHeaders() []string {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
+func (x *RequestOverlay) GetRobotsAgent() string {
+	if x != nil {
+		return x.RobotsAgent
+	}
+	return ""
+}
+
 // Timings of a fetch; each is the length of one phase, unset where it did not
 // occur.
 type Timings struct {
@@ -698,7 +781,7 @@ type Timings struct {
 
 func (x *Timings) Reset() {
 	*x = Timings{}
-	mi := &file_lycosa_crawl_v1_crawl_proto_msgTypes[3]
+	mi := &file_lycosa_crawl_v1_crawl_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -710,7 +793,7 @@ func (x *Timings) String() string {
 func (*Timings) ProtoMessage() {}
 
 func (x *Timings) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_crawl_v1_crawl_proto_msgTypes[3]
+	mi := &file_lycosa_crawl_v1_crawl_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -723,7 +806,7 @@ func (x *Timings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Timings.ProtoReflect.Descriptor instead.
 func (*Timings) Descriptor() ([]byte, []int) {
-	return file_lycosa_crawl_v1_crawl_proto_rawDescGZIP(), []int{3}
+	return file_lycosa_crawl_v1_crawl_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Timings) GetQueue() *durationpb.Duration {
@@ -814,7 +897,7 @@ type FetchResult struct {
 
 func (x *FetchResult) Reset() {
 	*x = FetchResult{}
-	mi := &file_lycosa_crawl_v1_crawl_proto_msgTypes[4]
+	mi := &file_lycosa_crawl_v1_crawl_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -826,7 +909,7 @@ func (x *FetchResult) String() string {
 func (*FetchResult) ProtoMessage() {}
 
 func (x *FetchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_crawl_v1_crawl_proto_msgTypes[4]
+	mi := &file_lycosa_crawl_v1_crawl_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -839,7 +922,7 @@ func (x *FetchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResult.ProtoReflect.Descriptor instead.
 func (*FetchResult) Descriptor() ([]byte, []int) {
-	return file_lycosa_crawl_v1_crawl_proto_rawDescGZIP(), []int{4}
+	return file_lycosa_crawl_v1_crawl_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *FetchResult) GetClass() OutcomeClass {
@@ -971,7 +1054,7 @@ type StoredRecord struct {
 
 func (x *StoredRecord) Reset() {
 	*x = StoredRecord{}
-	mi := &file_lycosa_crawl_v1_crawl_proto_msgTypes[5]
+	mi := &file_lycosa_crawl_v1_crawl_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -983,7 +1066,7 @@ func (x *StoredRecord) String() string {
 func (*StoredRecord) ProtoMessage() {}
 
 func (x *StoredRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_crawl_v1_crawl_proto_msgTypes[5]
+	mi := &file_lycosa_crawl_v1_crawl_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -996,7 +1079,7 @@ func (x *StoredRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredRecord.ProtoReflect.Descriptor instead.
 func (*StoredRecord) Descriptor() ([]byte, []int) {
-	return file_lycosa_crawl_v1_crawl_proto_rawDescGZIP(), []int{5}
+	return file_lycosa_crawl_v1_crawl_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *StoredRecord) GetStore() string {
@@ -1076,7 +1159,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_lycosa_crawl_v1_crawl_proto_msgTypes[6]
+	mi := &file_lycosa_crawl_v1_crawl_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1088,7 +1171,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_crawl_v1_crawl_proto_msgTypes[6]
+	mi := &file_lycosa_crawl_v1_crawl_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1101,7 +1184,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_lycosa_crawl_v1_crawl_proto_rawDescGZIP(), []int{6}
+	return file_lycosa_crawl_v1_crawl_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Outcome) GetLeaseId() uint64 {
@@ -1268,7 +1351,7 @@ type Candidate struct {
 
 func (x *Candidate) Reset() {
 	*x = Candidate{}
-	mi := &file_lycosa_crawl_v1_crawl_proto_msgTypes[7]
+	mi := &file_lycosa_crawl_v1_crawl_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1280,7 +1363,7 @@ func (x *Candidate) String() string {
 func (*Candidate) ProtoMessage() {}
 
 func (x *Candidate) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_crawl_v1_crawl_proto_msgTypes[7]
+	mi := &file_lycosa_crawl_v1_crawl_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1293,7 +1376,7 @@ func (x *Candidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
 func (*Candidate) Descriptor() ([]byte, []int) {
-	return file_lycosa_crawl_v1_crawl_proto_rawDescGZIP(), []int{7}
+	return file_lycosa_crawl_v1_crawl_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Candidate) GetUrl() string {
@@ -1385,7 +1468,7 @@ type HostAddresses struct {
 
 func (x *HostAddresses) Reset() {
 	*x = HostAddresses{}
-	mi := &file_lycosa_crawl_v1_crawl_proto_msgTypes[8]
+	mi := &file_lycosa_crawl_v1_crawl_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1397,7 +1480,7 @@ func (x *HostAddresses) String() string {
 func (*HostAddresses) ProtoMessage() {}
 
 func (x *HostAddresses) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_crawl_v1_crawl_proto_msgTypes[8]
+	mi := &file_lycosa_crawl_v1_crawl_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1410,7 +1493,7 @@ func (x *HostAddresses) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostAddresses.ProtoReflect.Descriptor instead.
 func (*HostAddresses) Descriptor() ([]byte, []int) {
-	return file_lycosa_crawl_v1_crawl_proto_rawDescGZIP(), []int{8}
+	return file_lycosa_crawl_v1_crawl_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *HostAddresses) GetHost() string {
@@ -1465,7 +1548,7 @@ const file_lycosa_crawl_v1_crawl_proto_rawDesc = "" +
 	"\rlast_modified\x18\x02 \x01(\tR\flastModified\x12%\n" +
 	"\x0epayload_digest\x18\x03 \x01(\tR\rpayloadDigest\x129\n" +
 	"\n" +
-	"fetched_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tfetchedAt\"\x8f\x06\n" +
+	"fetched_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tfetchedAt\"\xca\x06\n" +
 	"\x05Lease\x12\x1e\n" +
 	"\x02id\x18\x01 \x01(\x06B\x0e\xbaH\vR\t!\x00\x00\x00\x00\x00\x00\x00\x00R\x02id\x12\x1e\n" +
 	"\x06job_id\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05jobId\x12!\n" +
@@ -1491,7 +1574,14 @@ const file_lycosa_crawl_v1_crawl_proto_rawDesc = "" +
 	"\vtraceparent\x18\x13 \x01(\tR\vtraceparent\x120\n" +
 	"\x14found_by_traceparent\x18\x14 \x01(\tR\x12foundByTraceparent\x12\x12\n" +
 	"\x04seed\x18\x15 \x01(\bR\x04seed\x12\x1c\n" +
-	"\tredirects\x18\x16 \x01(\rR\tredirects\"\xb6\x02\n" +
+	"\tredirects\x18\x16 \x01(\rR\tredirects\x129\n" +
+	"\aoverlay\x18\x17 \x01(\v2\x1f.lycosa.crawl.v1.RequestOverlayR\aoverlay\"\x95\x01\n" +
+	"\x0eRequestOverlay\x12\x1d\n" +
+	"\n" +
+	"user_agent\x18\x01 \x01(\tR\tuserAgent\x12'\n" +
+	"\x0faccept_language\x18\x02 \x01(\tR\x0eacceptLanguage\x12\x18\n" +
+	"\aheaders\x18\x03 \x03(\tR\aheaders\x12!\n" +
+	"\frobots_agent\x18\x04 \x01(\tR\vrobotsAgent\"\xb6\x02\n" +
 	"\aTimings\x12/\n" +
 	"\x05queue\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05queue\x123\n" +
 	"\aconnect\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\aconnect\x12+\n" +
@@ -1616,7 +1706,7 @@ func file_lycosa_crawl_v1_crawl_proto_rawDescGZIP() []byte {
 }
 
 var file_lycosa_crawl_v1_crawl_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_lycosa_crawl_v1_crawl_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_lycosa_crawl_v1_crawl_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_lycosa_crawl_v1_crawl_proto_goTypes = []any{
 	(Verdict)(0),                  // 0: lycosa.crawl.v1.Verdict
 	(Purpose)(0),                  // 1: lycosa.crawl.v1.Purpose
@@ -1625,44 +1715,46 @@ var file_lycosa_crawl_v1_crawl_proto_goTypes = []any{
 	(*Answer)(nil),                // 4: lycosa.crawl.v1.Answer
 	(*Validators)(nil),            // 5: lycosa.crawl.v1.Validators
 	(*Lease)(nil),                 // 6: lycosa.crawl.v1.Lease
-	(*Timings)(nil),               // 7: lycosa.crawl.v1.Timings
-	(*FetchResult)(nil),           // 8: lycosa.crawl.v1.FetchResult
-	(*StoredRecord)(nil),          // 9: lycosa.crawl.v1.StoredRecord
-	(*Outcome)(nil),               // 10: lycosa.crawl.v1.Outcome
-	(*Candidate)(nil),             // 11: lycosa.crawl.v1.Candidate
-	(*HostAddresses)(nil),         // 12: lycosa.crawl.v1.HostAddresses
-	(*durationpb.Duration)(nil),   // 13: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
+	(*RequestOverlay)(nil),        // 7: lycosa.crawl.v1.RequestOverlay
+	(*Timings)(nil),               // 8: lycosa.crawl.v1.Timings
+	(*FetchResult)(nil),           // 9: lycosa.crawl.v1.FetchResult
+	(*StoredRecord)(nil),          // 10: lycosa.crawl.v1.StoredRecord
+	(*Outcome)(nil),               // 11: lycosa.crawl.v1.Outcome
+	(*Candidate)(nil),             // 12: lycosa.crawl.v1.Candidate
+	(*HostAddresses)(nil),         // 13: lycosa.crawl.v1.HostAddresses
+	(*durationpb.Duration)(nil),   // 14: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
 }
 var file_lycosa_crawl_v1_crawl_proto_depIdxs = []int32{
 	0,  // 0: lycosa.crawl.v1.Answer.verdict:type_name -> lycosa.crawl.v1.Verdict
-	13, // 1: lycosa.crawl.v1.Answer.retry_after:type_name -> google.protobuf.Duration
-	14, // 2: lycosa.crawl.v1.Validators.fetched_at:type_name -> google.protobuf.Timestamp
+	14, // 1: lycosa.crawl.v1.Answer.retry_after:type_name -> google.protobuf.Duration
+	15, // 2: lycosa.crawl.v1.Validators.fetched_at:type_name -> google.protobuf.Timestamp
 	1,  // 3: lycosa.crawl.v1.Lease.purpose:type_name -> lycosa.crawl.v1.Purpose
-	13, // 4: lycosa.crawl.v1.Lease.deadline:type_name -> google.protobuf.Duration
+	14, // 4: lycosa.crawl.v1.Lease.deadline:type_name -> google.protobuf.Duration
 	5,  // 5: lycosa.crawl.v1.Lease.validators:type_name -> lycosa.crawl.v1.Validators
-	13, // 6: lycosa.crawl.v1.Timings.queue:type_name -> google.protobuf.Duration
-	13, // 7: lycosa.crawl.v1.Timings.connect:type_name -> google.protobuf.Duration
-	13, // 8: lycosa.crawl.v1.Timings.tls:type_name -> google.protobuf.Duration
-	13, // 9: lycosa.crawl.v1.Timings.first_byte:type_name -> google.protobuf.Duration
-	13, // 10: lycosa.crawl.v1.Timings.body:type_name -> google.protobuf.Duration
-	13, // 11: lycosa.crawl.v1.Timings.total:type_name -> google.protobuf.Duration
-	2,  // 12: lycosa.crawl.v1.FetchResult.class:type_name -> lycosa.crawl.v1.OutcomeClass
-	14, // 13: lycosa.crawl.v1.FetchResult.started_at:type_name -> google.protobuf.Timestamp
-	7,  // 14: lycosa.crawl.v1.FetchResult.timings:type_name -> lycosa.crawl.v1.Timings
-	13, // 15: lycosa.crawl.v1.FetchResult.retry_after:type_name -> google.protobuf.Duration
-	1,  // 16: lycosa.crawl.v1.Outcome.purpose:type_name -> lycosa.crawl.v1.Purpose
-	8,  // 17: lycosa.crawl.v1.Outcome.fetch:type_name -> lycosa.crawl.v1.FetchResult
-	9,  // 18: lycosa.crawl.v1.Outcome.stored:type_name -> lycosa.crawl.v1.StoredRecord
-	5,  // 19: lycosa.crawl.v1.Outcome.validators:type_name -> lycosa.crawl.v1.Validators
-	14, // 20: lycosa.crawl.v1.Candidate.last_modified:type_name -> google.protobuf.Timestamp
-	3,  // 21: lycosa.crawl.v1.HostAddresses.status:type_name -> lycosa.crawl.v1.HostStatus
-	14, // 22: lycosa.crawl.v1.HostAddresses.expires_at:type_name -> google.protobuf.Timestamp
-	23, // [23:23] is the sub-list for method output_type
-	23, // [23:23] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	7,  // 6: lycosa.crawl.v1.Lease.overlay:type_name -> lycosa.crawl.v1.RequestOverlay
+	14, // 7: lycosa.crawl.v1.Timings.queue:type_name -> google.protobuf.Duration
+	14, // 8: lycosa.crawl.v1.Timings.connect:type_name -> google.protobuf.Duration
+	14, // 9: lycosa.crawl.v1.Timings.tls:type_name -> google.protobuf.Duration
+	14, // 10: lycosa.crawl.v1.Timings.first_byte:type_name -> google.protobuf.Duration
+	14, // 11: lycosa.crawl.v1.Timings.body:type_name -> google.protobuf.Duration
+	14, // 12: lycosa.crawl.v1.Timings.total:type_name -> google.protobuf.Duration
+	2,  // 13: lycosa.crawl.v1.FetchResult.class:type_name -> lycosa.crawl.v1.OutcomeClass
+	15, // 14: lycosa.crawl.v1.FetchResult.started_at:type_name -> google.protobuf.Timestamp
+	8,  // 15: lycosa.crawl.v1.FetchResult.timings:type_name -> lycosa.crawl.v1.Timings
+	14, // 16: lycosa.crawl.v1.FetchResult.retry_after:type_name -> google.protobuf.Duration
+	1,  // 17: lycosa.crawl.v1.Outcome.purpose:type_name -> lycosa.crawl.v1.Purpose
+	9,  // 18: lycosa.crawl.v1.Outcome.fetch:type_name -> lycosa.crawl.v1.FetchResult
+	10, // 19: lycosa.crawl.v1.Outcome.stored:type_name -> lycosa.crawl.v1.StoredRecord
+	5,  // 20: lycosa.crawl.v1.Outcome.validators:type_name -> lycosa.crawl.v1.Validators
+	15, // 21: lycosa.crawl.v1.Candidate.last_modified:type_name -> google.protobuf.Timestamp
+	3,  // 22: lycosa.crawl.v1.HostAddresses.status:type_name -> lycosa.crawl.v1.HostStatus
+	15, // 23: lycosa.crawl.v1.HostAddresses.expires_at:type_name -> google.protobuf.Timestamp
+	24, // [24:24] is the sub-list for method output_type
+	24, // [24:24] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_lycosa_crawl_v1_crawl_proto_init() }
@@ -1676,7 +1768,7 @@ func file_lycosa_crawl_v1_crawl_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_lycosa_crawl_v1_crawl_proto_rawDesc), len(file_lycosa_crawl_v1_crawl_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   9,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

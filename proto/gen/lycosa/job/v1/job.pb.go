@@ -528,8 +528,9 @@ type Overlay struct {
 	Hosts []string `protobuf:"bytes,2,rep,name=hosts,proto3" json:"hosts,omitempty"`
 	// Domains, each with all below it ("example.org").
 	Domains []string `protobuf:"bytes,3,rep,name=domains,proto3" json:"domains,omitempty"`
-	// Beginnings of canonical URLs ("https://example.org/slow/"). Only the
-	// delays may be set for them: they hold after a fetch of such a URL.
+	// Beginnings of canonical URLs ("https://example.org/slow/"). Only min_delay,
+	// max_delay, delay_factor, accept_language, headers and exclude may be set for
+	// them, the delays hold after a fetch of such a URL; the others are a host's.
 	UrlPrefixes []string `protobuf:"bytes,4,rep,name=url_prefixes,json=urlPrefixes,proto3" json:"url_prefixes,omitempty"`
 	// As in Politeness.
 	MinDelay *durationpb.Duration `protobuf:"bytes,5,opt,name=min_delay,json=minDelay,proto3" json:"min_delay,omitempty"`
@@ -546,7 +547,32 @@ type Overlay struct {
 	// As in Politeness.
 	MaxTries uint32 `protobuf:"varint,11,opt,name=max_tries,json=maxTries,proto3" json:"max_tries,omitempty"`
 	// As in Politeness.
-	BackOff       *durationpb.Duration `protobuf:"bytes,12,opt,name=back_off,json=backOff,proto3" json:"back_off,omitempty"`
+	BackOff *durationpb.Duration `protobuf:"bytes,12,opt,name=back_off,json=backOff,proto3" json:"back_off,omitempty"`
+	// Sent in place of identity.user_agent. robots.txt is asked by the product
+	// token that it begins with.
+	UserAgent string `protobuf:"bytes,13,opt,name=user_agent,json=userAgent,proto3" json:"user_agent,omitempty"`
+	// As in Fetch.
+	AcceptLanguage string `protobuf:"bytes,14,opt,name=accept_language,json=acceptLanguage,proto3" json:"accept_language,omitempty"`
+	// Request headers, "Name: value". They are added to those of less specific
+	// overlays and of the job, and take the place of ones of the same name.
+	Headers []string `protobuf:"bytes,15,rep,name=headers,proto3" json:"headers,omitempty"`
+	// As in Limits, for each host that the overlay applies to.
+	MaxHostPages uint64 `protobuf:"varint,16,opt,name=max_host_pages,json=maxHostPages,proto3" json:"max_host_pages,omitempty"`
+	// As in Limits, for each host that the overlay applies to.
+	MaxHostBytes int64 `protobuf:"varint,17,opt,name=max_host_bytes,json=maxHostBytes,proto3" json:"max_host_bytes,omitempty"`
+	// As in Limits, for registrable domains that the overlay applies to; only
+	// with domains and neither hosts nor url_prefixes.
+	MaxDomainPages uint64 `protobuf:"varint,18,opt,name=max_domain_pages,json=maxDomainPages,proto3" json:"max_domain_pages,omitempty"`
+	// As max_domain_pages.
+	MaxDomainBytes int64 `protobuf:"varint,19,opt,name=max_domain_bytes,json=maxDomainBytes,proto3" json:"max_domain_bytes,omitempty"`
+	// In place of politeness.host_limit, kind by kind: concurrency, wait, bytes a
+	// second, pages a day of the host.
+	HostLimit *ClockLimit `protobuf:"bytes,20,opt,name=host_limit,json=hostLimit,proto3" json:"host_limit,omitempty"`
+	// In place of what order.precedence says of the host: 0 (first) to 3 (last).
+	Precedence *uint32 `protobuf:"varint,21,opt,name=precedence,proto3,oneof" json:"precedence,omitempty"`
+	// Further exclusions (regular expressions, as scope.exclude) for the URLs that
+	// the overlay applies to. Those of all overlays that apply count.
+	Exclude       []string `protobuf:"bytes,22,rep,name=exclude,proto3" json:"exclude,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -661,6 +687,76 @@ func (x *Overlay) GetMaxTries() uint32 {
 func (x *Overlay) GetBackOff() *durationpb.Duration {
 	if x != nil {
 		return x.BackOff
+	}
+	return nil
+}
+
+func (x *Overlay) GetUserAgent() string {
+	if x != nil {
+		return x.UserAgent
+	}
+	return ""
+}
+
+func (x *Overlay) GetAcceptLanguage() string {
+	if x != nil {
+		return x.AcceptLanguage
+	}
+	return ""
+}
+
+func (x *Overlay) GetHeaders() []string {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
+func (x *Overlay) GetMaxHostPages() uint64 {
+	if x != nil {
+		return x.MaxHostPages
+	}
+	return 0
+}
+
+func (x *Overlay) GetMaxHostBytes() int64 {
+	if x != nil {
+		return x.MaxHostBytes
+	}
+	return 0
+}
+
+func (x *Overlay) GetMaxDomainPages() uint64 {
+	if x != nil {
+		return x.MaxDomainPages
+	}
+	return 0
+}
+
+func (x *Overlay) GetMaxDomainBytes() int64 {
+	if x != nil {
+		return x.MaxDomainBytes
+	}
+	return 0
+}
+
+func (x *Overlay) GetHostLimit() *ClockLimit {
+	if x != nil {
+		return x.HostLimit
+	}
+	return nil
+}
+
+func (x *Overlay) GetPrecedence() uint32 {
+	if x != nil && x.Precedence != nil {
+		return *x.Precedence
+	}
+	return 0
+}
+
+func (x *Overlay) GetExclude() []string {
+	if x != nil {
+		return x.Exclude
 	}
 	return nil
 }
@@ -2664,7 +2760,7 @@ const file_lycosa_job_v1_job_proto_rawDesc = "" +
 	"\arecrawl\x18\x0e \x01(\v2\x16.lycosa.job.v1.RecrawlR\arecrawl\x12*\n" +
 	"\x05traps\x18\x0f \x01(\v2\x14.lycosa.job.v1.TrapsR\x05traps\x122\n" +
 	"\boverlays\x18\x14 \x03(\v2\x16.lycosa.job.v1.OverlayR\boverlays\x120\n" +
-	"\ahistory\x18\x15 \x01(\v2\x16.lycosa.job.v1.HistoryR\ahistory\"\xff\x03\n" +
+	"\ahistory\x18\x15 \x01(\v2\x16.lycosa.job.v1.HistoryR\ahistory\"\x89\a\n" +
 	"\aOverlay\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05hosts\x18\x02 \x03(\tR\x05hosts\x12\x18\n" +
@@ -2678,8 +2774,23 @@ const file_lycosa_job_v1_job_proto_rawDesc = "" +
 	"\x06robots\x18\n" +
 	" \x01(\x0e2\x1b.lycosa.job.v1.RobotsPolicyR\x06robots\x12\x1b\n" +
 	"\tmax_tries\x18\v \x01(\rR\bmaxTries\x124\n" +
-	"\bback_off\x18\f \x01(\v2\x19.google.protobuf.DurationR\abackOffB\x0f\n" +
-	"\r_delay_factor\"g\n" +
+	"\bback_off\x18\f \x01(\v2\x19.google.protobuf.DurationR\abackOff\x12\x1d\n" +
+	"\n" +
+	"user_agent\x18\r \x01(\tR\tuserAgent\x12'\n" +
+	"\x0faccept_language\x18\x0e \x01(\tR\x0eacceptLanguage\x12\x18\n" +
+	"\aheaders\x18\x0f \x03(\tR\aheaders\x12$\n" +
+	"\x0emax_host_pages\x18\x10 \x01(\x04R\fmaxHostPages\x12$\n" +
+	"\x0emax_host_bytes\x18\x11 \x01(\x03R\fmaxHostBytes\x12(\n" +
+	"\x10max_domain_pages\x18\x12 \x01(\x04R\x0emaxDomainPages\x12(\n" +
+	"\x10max_domain_bytes\x18\x13 \x01(\x03R\x0emaxDomainBytes\x128\n" +
+	"\n" +
+	"host_limit\x18\x14 \x01(\v2\x19.lycosa.job.v1.ClockLimitR\thostLimit\x12#\n" +
+	"\n" +
+	"precedence\x18\x15 \x01(\rH\x01R\n" +
+	"precedence\x88\x01\x01\x12\x18\n" +
+	"\aexclude\x18\x16 \x03(\tR\aexcludeB\x0f\n" +
+	"\r_delay_factorB\r\n" +
+	"\v_precedence\"g\n" +
 	"\aHistory\x12\x10\n" +
 	"\x03off\x18\x01 \x01(\bR\x03off\x12-\n" +
 	"\x04keep\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04keep\x12\x1b\n" +
@@ -2976,48 +3087,49 @@ var file_lycosa_job_v1_job_proto_depIdxs = []int32{
 	28, // 16: lycosa.job.v1.Overlay.max_crawl_delay:type_name -> google.protobuf.Duration
 	3,  // 17: lycosa.job.v1.Overlay.robots:type_name -> lycosa.job.v1.RobotsPolicy
 	28, // 18: lycosa.job.v1.Overlay.back_off:type_name -> google.protobuf.Duration
-	28, // 19: lycosa.job.v1.History.keep:type_name -> google.protobuf.Duration
-	0,  // 20: lycosa.job.v1.Scope.kind:type_name -> lycosa.job.v1.ScopeKind
-	28, // 21: lycosa.job.v1.Limits.max_duration:type_name -> google.protobuf.Duration
-	28, // 22: lycosa.job.v1.Limits.drain_timeout:type_name -> google.protobuf.Duration
-	1,  // 23: lycosa.job.v1.Order.strategy:type_name -> lycosa.job.v1.OrderStrategy
-	12, // 24: lycosa.job.v1.Order.precedence:type_name -> lycosa.job.v1.Precedence
-	2,  // 25: lycosa.job.v1.Recrawl.policy:type_name -> lycosa.job.v1.RecrawlPolicy
-	28, // 26: lycosa.job.v1.Recrawl.interval:type_name -> google.protobuf.Duration
-	28, // 27: lycosa.job.v1.Recrawl.min_interval:type_name -> google.protobuf.Duration
-	28, // 28: lycosa.job.v1.Recrawl.max_interval:type_name -> google.protobuf.Duration
-	28, // 29: lycosa.job.v1.Politeness.min_delay:type_name -> google.protobuf.Duration
-	28, // 30: lycosa.job.v1.Politeness.max_delay:type_name -> google.protobuf.Duration
-	28, // 31: lycosa.job.v1.Politeness.address_delay:type_name -> google.protobuf.Duration
-	28, // 32: lycosa.job.v1.Politeness.max_crawl_delay:type_name -> google.protobuf.Duration
-	3,  // 33: lycosa.job.v1.Politeness.robots:type_name -> lycosa.job.v1.RobotsPolicy
-	28, // 34: lycosa.job.v1.Politeness.back_off:type_name -> google.protobuf.Duration
-	16, // 35: lycosa.job.v1.Politeness.host_limit:type_name -> lycosa.job.v1.ClockLimit
-	16, // 36: lycosa.job.v1.Politeness.address_limit:type_name -> lycosa.job.v1.ClockLimit
-	16, // 37: lycosa.job.v1.Politeness.domain_limit:type_name -> lycosa.job.v1.ClockLimit
-	16, // 38: lycosa.job.v1.Politeness.job_limit:type_name -> lycosa.job.v1.ClockLimit
-	17, // 39: lycosa.job.v1.Politeness.groups:type_name -> lycosa.job.v1.ClockGroup
-	18, // 40: lycosa.job.v1.Politeness.failures:type_name -> lycosa.job.v1.FailureRule
-	28, // 41: lycosa.job.v1.ClockLimit.min_delay:type_name -> google.protobuf.Duration
-	16, // 42: lycosa.job.v1.ClockGroup.limit:type_name -> lycosa.job.v1.ClockLimit
-	4,  // 43: lycosa.job.v1.FailureRule.class:type_name -> lycosa.job.v1.FailureClass
-	28, // 44: lycosa.job.v1.FailureRule.wait:type_name -> google.protobuf.Duration
-	28, // 45: lycosa.job.v1.Fetch.connect_timeout:type_name -> google.protobuf.Duration
-	28, // 46: lycosa.job.v1.Fetch.tls_timeout:type_name -> google.protobuf.Duration
-	28, // 47: lycosa.job.v1.Fetch.first_byte_timeout:type_name -> google.protobuf.Duration
-	28, // 48: lycosa.job.v1.Fetch.idle_timeout:type_name -> google.protobuf.Duration
-	28, // 49: lycosa.job.v1.Fetch.total_timeout:type_name -> google.protobuf.Duration
-	28, // 50: lycosa.job.v1.Fetch.head_timeout:type_name -> google.protobuf.Duration
-	28, // 51: lycosa.job.v1.Fetch.min_rate_grace:type_name -> google.protobuf.Duration
-	20, // 52: lycosa.job.v1.Fetch.host_headers:type_name -> lycosa.job.v1.HostHeaders
-	21, // 53: lycosa.job.v1.Fetch.credentials:type_name -> lycosa.job.v1.Credential
-	22, // 54: lycosa.job.v1.Fetch.proxies:type_name -> lycosa.job.v1.ProxyRule
-	27, // 55: lycosa.job.v1.Handler.with:type_name -> lycosa.job.v1.Handler.WithEntry
-	56, // [56:56] is the sub-list for method output_type
-	56, // [56:56] is the sub-list for method input_type
-	56, // [56:56] is the sub-list for extension type_name
-	56, // [56:56] is the sub-list for extension extendee
-	0,  // [0:56] is the sub-list for field type_name
+	16, // 19: lycosa.job.v1.Overlay.host_limit:type_name -> lycosa.job.v1.ClockLimit
+	28, // 20: lycosa.job.v1.History.keep:type_name -> google.protobuf.Duration
+	0,  // 21: lycosa.job.v1.Scope.kind:type_name -> lycosa.job.v1.ScopeKind
+	28, // 22: lycosa.job.v1.Limits.max_duration:type_name -> google.protobuf.Duration
+	28, // 23: lycosa.job.v1.Limits.drain_timeout:type_name -> google.protobuf.Duration
+	1,  // 24: lycosa.job.v1.Order.strategy:type_name -> lycosa.job.v1.OrderStrategy
+	12, // 25: lycosa.job.v1.Order.precedence:type_name -> lycosa.job.v1.Precedence
+	2,  // 26: lycosa.job.v1.Recrawl.policy:type_name -> lycosa.job.v1.RecrawlPolicy
+	28, // 27: lycosa.job.v1.Recrawl.interval:type_name -> google.protobuf.Duration
+	28, // 28: lycosa.job.v1.Recrawl.min_interval:type_name -> google.protobuf.Duration
+	28, // 29: lycosa.job.v1.Recrawl.max_interval:type_name -> google.protobuf.Duration
+	28, // 30: lycosa.job.v1.Politeness.min_delay:type_name -> google.protobuf.Duration
+	28, // 31: lycosa.job.v1.Politeness.max_delay:type_name -> google.protobuf.Duration
+	28, // 32: lycosa.job.v1.Politeness.address_delay:type_name -> google.protobuf.Duration
+	28, // 33: lycosa.job.v1.Politeness.max_crawl_delay:type_name -> google.protobuf.Duration
+	3,  // 34: lycosa.job.v1.Politeness.robots:type_name -> lycosa.job.v1.RobotsPolicy
+	28, // 35: lycosa.job.v1.Politeness.back_off:type_name -> google.protobuf.Duration
+	16, // 36: lycosa.job.v1.Politeness.host_limit:type_name -> lycosa.job.v1.ClockLimit
+	16, // 37: lycosa.job.v1.Politeness.address_limit:type_name -> lycosa.job.v1.ClockLimit
+	16, // 38: lycosa.job.v1.Politeness.domain_limit:type_name -> lycosa.job.v1.ClockLimit
+	16, // 39: lycosa.job.v1.Politeness.job_limit:type_name -> lycosa.job.v1.ClockLimit
+	17, // 40: lycosa.job.v1.Politeness.groups:type_name -> lycosa.job.v1.ClockGroup
+	18, // 41: lycosa.job.v1.Politeness.failures:type_name -> lycosa.job.v1.FailureRule
+	28, // 42: lycosa.job.v1.ClockLimit.min_delay:type_name -> google.protobuf.Duration
+	16, // 43: lycosa.job.v1.ClockGroup.limit:type_name -> lycosa.job.v1.ClockLimit
+	4,  // 44: lycosa.job.v1.FailureRule.class:type_name -> lycosa.job.v1.FailureClass
+	28, // 45: lycosa.job.v1.FailureRule.wait:type_name -> google.protobuf.Duration
+	28, // 46: lycosa.job.v1.Fetch.connect_timeout:type_name -> google.protobuf.Duration
+	28, // 47: lycosa.job.v1.Fetch.tls_timeout:type_name -> google.protobuf.Duration
+	28, // 48: lycosa.job.v1.Fetch.first_byte_timeout:type_name -> google.protobuf.Duration
+	28, // 49: lycosa.job.v1.Fetch.idle_timeout:type_name -> google.protobuf.Duration
+	28, // 50: lycosa.job.v1.Fetch.total_timeout:type_name -> google.protobuf.Duration
+	28, // 51: lycosa.job.v1.Fetch.head_timeout:type_name -> google.protobuf.Duration
+	28, // 52: lycosa.job.v1.Fetch.min_rate_grace:type_name -> google.protobuf.Duration
+	20, // 53: lycosa.job.v1.Fetch.host_headers:type_name -> lycosa.job.v1.HostHeaders
+	21, // 54: lycosa.job.v1.Fetch.credentials:type_name -> lycosa.job.v1.Credential
+	22, // 55: lycosa.job.v1.Fetch.proxies:type_name -> lycosa.job.v1.ProxyRule
+	27, // 56: lycosa.job.v1.Handler.with:type_name -> lycosa.job.v1.Handler.WithEntry
+	57, // [57:57] is the sub-list for method output_type
+	57, // [57:57] is the sub-list for method input_type
+	57, // [57:57] is the sub-list for extension type_name
+	57, // [57:57] is the sub-list for extension extendee
+	0,  // [0:57] is the sub-list for field type_name
 }
 
 func init() { file_lycosa_job_v1_job_proto_init() }
