@@ -94,45 +94,48 @@ func (e *Extractor) candidates(c *compiled, p *page.Page, o *crawlv1.Outcome) ([
 		if !l.Sitemap {
 			depth += job.DepthAdded(l.Hop)
 		}
-		cand := &crawlv1.Candidate{Depth: depth, Referrer: lease.GetUrl()}
 		hop := l.Hop
 		seedRedirect := redirect && lease.GetSeed() && lease.GetRedirects() < job.MaxSeedRedirects &&
 			spec.GetScope().GetSeedRedirects() && sameURL(p.RedirectURL, l.URL)
+		rule := "seed redirect"
 		if seedRedirect {
 			hop = job.HopSeedRedirect
-			cand.Seed, cand.Rule, cand.Redirects = true, "seed redirect", lease.GetRedirects()+1
 		} else {
 			v := c.scope.Judge(l.URL, l.Embed, parentIn)
 			if !v.In {
 				o.LinksOutOfScope++
 				continue
 			}
-			cand.Rule = v.Rule
-			if redirect {
-				cand.Redirects = lease.GetRedirects() + 1
-			}
+			rule = v.Rule
 		}
-		cand.Url = l.URL.String()
 		generation := c.generation
-		if lastMods && l.LastMod != 0 {
+		dated := lastMods && l.LastMod != 0
+		if dated {
 			// A link with another lastmod is news, however well it is known.
 			generation = seen.Dated(generation, l.LastMod)
-			cand.LastModified = &timestamppb.Timestamp{Seconds: l.LastMod}
 		}
-		key := e.seen.Key(generation, cand.Url)
+		// Nearly all links end here: nothing is made for them before.
+		key := e.seen.Key(generation, l.URL.String())
 		if !seedRedirect && !whole && e.seen.Knows(key, depth) {
 			o.LinksKnown++
 			continue
 		}
-		cand.HostKey = l.URL.HostKey()
-		cand.HopPath = job.AppendHop(lease.GetHopPath(), hop)
-		cand.Priority = priority(l)
+		cand := &crawlv1.Candidate{
+			Url: l.URL.String(), HostKey: l.URL.HostKey(), Depth: depth, Referrer: lease.GetUrl(), Rule: rule, Seed: seedRedirect,
+			HopPath: job.AppendHop(lease.GetHopPath(), hop), Priority: priority(l),
+		}
+		if redirect {
+			cand.Redirects = lease.GetRedirects() + 1
+		}
+		if dated {
+			cand.LastModified = &timestamppb.Timestamp{Seconds: l.LastMod}
+		}
 		cands = append(cands, cand)
 		keys = append(keys, key)
 	}
-	e.metrics.links.WithLabelValues("sent").Add(float64(len(cands)))
-	e.metrics.links.WithLabelValues("known").Add(float64(o.LinksKnown))
-	e.metrics.links.WithLabelValues("out_of_scope").Add(float64(o.LinksOutOfScope))
+	e.metrics.sent.Add(float64(len(cands)))
+	e.metrics.known.Add(float64(o.LinksKnown))
+	e.metrics.outOfScope.Add(float64(o.LinksOutOfScope))
 	return cands, keys
 }
 

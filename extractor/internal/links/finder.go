@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 
@@ -248,6 +249,7 @@ func (w *worker) fromHTML(p *page.Page) error {
 			p.LinksFound += len(found)
 			return nil
 		}
+		p.Links = slices.Grow(p.Links, min(len(found), 256))
 		for _, l := range found {
 			if w.allowed(l) {
 				w.addLink(p, l, l.URL)
