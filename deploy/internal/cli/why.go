@@ -95,6 +95,9 @@ func explain(w io.Writer, e *schedulerv1.ExplainResponse) error {
 		row("not stored", "%s", o.GetSkippedBy())
 		row("redirect", "%s", o.GetRedirectUrl())
 	}
+	for i, h := range e.GetRedirects() {
+		row("chain", "%s", hopText(i, h, e.GetCanonicalUrl()))
+	}
 	if len(e.GetOverlays()) > 0 {
 		row("overlays", "%s", strings.Join(e.GetOverlays(), ", "))
 	}
@@ -106,6 +109,22 @@ func explain(w io.Writer, e *schedulerv1.ExplainResponse) error {
 			queuedText(q), q.GetLeased(), q.GetReason())
 	}
 	return t.Flush()
+}
+
+// hopText tells one URL of a chain of redirects in a line.
+func hopText(i int, h *schedulerv1.RedirectHop, self string) string {
+	text := fmt.Sprintf("%d. %s  ", i+1, h.GetUrl())
+	if h.GetStatus() != 0 {
+		text += fmt.Sprintf("HTTP %d, ", h.GetStatus())
+	}
+	text += strings.ToLower(strings.TrimPrefix(h.GetState().String(), "URL_STATE_"))
+	if h.GetReason() != "" {
+		text += ": " + h.GetReason()
+	}
+	if h.GetUrl() == self {
+		text += "  (this one)"
+	}
+	return text
 }
 
 // stepText tells one step in a line.

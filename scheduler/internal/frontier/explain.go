@@ -71,6 +71,7 @@ func (f *Frontier) explain(j *job, canonicalURL string) (*schedulerv1.ExplainRes
 	}
 	if err == nil {
 		r.Steps = f.stepsOf(j, rec, r, now)
+		r.Redirects = f.chainOf(j, r)
 	}
 	return r, err
 }

@@ -2701,7 +2701,10 @@ type ExplainResponse struct {
 	// What happened to it, oldest first, as far as the history is kept.
 	Steps []*UrlStep `protobuf:"bytes,20,rep,name=steps,proto3" json:"steps,omitempty"`
 	// Names of the overlays that apply to it, the most specific first.
-	Overlays      []string `protobuf:"bytes,21,rep,name=overlays,proto3" json:"overlays,omitempty"`
+	Overlays []string `protobuf:"bytes,21,rep,name=overlays,proto3" json:"overlays,omitempty"`
+	// The redirects that led to it and those that lead on, in order from the first
+	// URL to the last; it is one of them. Empty: no redirect.
+	Redirects     []*RedirectHop `protobuf:"bytes,22,rep,name=redirects,proto3" json:"redirects,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2827,6 +2830,86 @@ func (x *ExplainResponse) GetOverlays() []string {
 	return nil
 }
 
+func (x *ExplainResponse) GetRedirects() []*RedirectHop {
+	if x != nil {
+		return x.Redirects
+	}
+	return nil
+}
+
+// RedirectHop is one URL of a chain of redirects.
+type RedirectHop struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Canonical form.
+	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	// Where it stands.
+	State UrlState `protobuf:"varint,2,opt,name=state,proto3,enum=lycosa.scheduler.v1.UrlState" json:"state,omitempty"`
+	// The HTTP status of its last try; 0: none yet.
+	Status uint32 `protobuf:"varint,3,opt,name=status,proto3" json:"status,omitempty"`
+	// Why the chain ends here, where it is not the end by itself: a loop, a rule.
+	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RedirectHop) Reset() {
+	*x = RedirectHop{}
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RedirectHop) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RedirectHop) ProtoMessage() {}
+
+func (x *RedirectHop) ProtoReflect() protoreflect.Message {
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RedirectHop.ProtoReflect.Descriptor instead.
+func (*RedirectHop) Descriptor() ([]byte, []int) {
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *RedirectHop) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *RedirectHop) GetState() UrlState {
+	if x != nil {
+		return x.State
+	}
+	return UrlState_URL_STATE_UNSPECIFIED
+}
+
+func (x *RedirectHop) GetStatus() uint32 {
+	if x != nil {
+		return x.Status
+	}
+	return 0
+}
+
+func (x *RedirectHop) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // UrlStep is one thing that happened to a URL.
 type UrlStep struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2856,7 +2939,7 @@ type UrlStep struct {
 
 func (x *UrlStep) Reset() {
 	*x = UrlStep{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[31]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2868,7 +2951,7 @@ func (x *UrlStep) String() string {
 func (*UrlStep) ProtoMessage() {}
 
 func (x *UrlStep) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[31]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2881,7 +2964,7 @@ func (x *UrlStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UrlStep.ProtoReflect.Descriptor instead.
 func (*UrlStep) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{31}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *UrlStep) GetKind() UrlStepKind {
@@ -2986,7 +3069,7 @@ type QueueStatus struct {
 
 func (x *QueueStatus) Reset() {
 	*x = QueueStatus{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[32]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2998,7 +3081,7 @@ func (x *QueueStatus) String() string {
 func (*QueueStatus) ProtoMessage() {}
 
 func (x *QueueStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[32]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3011,7 +3094,7 @@ func (x *QueueStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStatus.ProtoReflect.Descriptor instead.
 func (*QueueStatus) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{32}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *QueueStatus) GetHostKey() string {
@@ -3108,7 +3191,7 @@ type QueueHold struct {
 
 func (x *QueueHold) Reset() {
 	*x = QueueHold{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[33]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3120,7 +3203,7 @@ func (x *QueueHold) String() string {
 func (*QueueHold) ProtoMessage() {}
 
 func (x *QueueHold) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[33]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3133,7 +3216,7 @@ func (x *QueueHold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueHold.ProtoReflect.Descriptor instead.
 func (*QueueHold) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{33}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *QueueHold) GetState() QueueState {
@@ -3181,7 +3264,7 @@ type ListQueuesRequest struct {
 
 func (x *ListQueuesRequest) Reset() {
 	*x = ListQueuesRequest{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[34]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3193,7 +3276,7 @@ func (x *ListQueuesRequest) String() string {
 func (*ListQueuesRequest) ProtoMessage() {}
 
 func (x *ListQueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[34]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3206,7 +3289,7 @@ func (x *ListQueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueuesRequest.ProtoReflect.Descriptor instead.
 func (*ListQueuesRequest) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{34}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListQueuesRequest) GetJobId() string {
@@ -3250,7 +3333,7 @@ type ListQueuesResponse struct {
 
 func (x *ListQueuesResponse) Reset() {
 	*x = ListQueuesResponse{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[35]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3262,7 +3345,7 @@ func (x *ListQueuesResponse) String() string {
 func (*ListQueuesResponse) ProtoMessage() {}
 
 func (x *ListQueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[35]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3275,7 +3358,7 @@ func (x *ListQueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueuesResponse.ProtoReflect.Descriptor instead.
 func (*ListQueuesResponse) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{35}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListQueuesResponse) GetQueues() []*QueueStatus {
@@ -3301,7 +3384,7 @@ type ListInstancesRequest struct {
 
 func (x *ListInstancesRequest) Reset() {
 	*x = ListInstancesRequest{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[36]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3313,7 +3396,7 @@ func (x *ListInstancesRequest) String() string {
 func (*ListInstancesRequest) ProtoMessage() {}
 
 func (x *ListInstancesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[36]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3326,7 +3409,7 @@ func (x *ListInstancesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstancesRequest.ProtoReflect.Descriptor instead.
 func (*ListInstancesRequest) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{36}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{37}
 }
 
 // ListInstancesResponse lists instances.
@@ -3342,7 +3425,7 @@ type ListInstancesResponse struct {
 
 func (x *ListInstancesResponse) Reset() {
 	*x = ListInstancesResponse{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[37]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3354,7 +3437,7 @@ func (x *ListInstancesResponse) String() string {
 func (*ListInstancesResponse) ProtoMessage() {}
 
 func (x *ListInstancesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[37]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3367,7 +3450,7 @@ func (x *ListInstancesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstancesResponse.ProtoReflect.Descriptor instead.
 func (*ListInstancesResponse) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{37}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListInstancesResponse) GetInstances() []*Instance {
@@ -3397,7 +3480,7 @@ type ShowQueueRequest struct {
 
 func (x *ShowQueueRequest) Reset() {
 	*x = ShowQueueRequest{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[38]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3409,7 +3492,7 @@ func (x *ShowQueueRequest) String() string {
 func (*ShowQueueRequest) ProtoMessage() {}
 
 func (x *ShowQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[38]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3422,7 +3505,7 @@ func (x *ShowQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowQueueRequest.ProtoReflect.Descriptor instead.
 func (*ShowQueueRequest) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{38}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ShowQueueRequest) GetJobId() string {
@@ -3457,7 +3540,7 @@ type QueueClock struct {
 
 func (x *QueueClock) Reset() {
 	*x = QueueClock{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[39]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3469,7 +3552,7 @@ func (x *QueueClock) String() string {
 func (*QueueClock) ProtoMessage() {}
 
 func (x *QueueClock) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[39]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3482,7 +3565,7 @@ func (x *QueueClock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueClock.ProtoReflect.Descriptor instead.
 func (*QueueClock) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{39}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *QueueClock) GetName() string {
@@ -3530,7 +3613,7 @@ type ShowQueueResponse struct {
 
 func (x *ShowQueueResponse) Reset() {
 	*x = ShowQueueResponse{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[40]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3542,7 +3625,7 @@ func (x *ShowQueueResponse) String() string {
 func (*ShowQueueResponse) ProtoMessage() {}
 
 func (x *ShowQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[40]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3555,7 +3638,7 @@ func (x *ShowQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowQueueResponse.ProtoReflect.Descriptor instead.
 func (*ShowQueueResponse) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{40}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ShowQueueResponse) GetQueue() *QueueStatus {
@@ -3605,7 +3688,7 @@ type UpdateQueueRequest struct {
 
 func (x *UpdateQueueRequest) Reset() {
 	*x = UpdateQueueRequest{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[41]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3617,7 +3700,7 @@ func (x *UpdateQueueRequest) String() string {
 func (*UpdateQueueRequest) ProtoMessage() {}
 
 func (x *UpdateQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[41]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3630,7 +3713,7 @@ func (x *UpdateQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateQueueRequest.ProtoReflect.Descriptor instead.
 func (*UpdateQueueRequest) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{41}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *UpdateQueueRequest) GetJobId() string {
@@ -3681,7 +3764,7 @@ type UpdateQueueResponse struct {
 
 func (x *UpdateQueueResponse) Reset() {
 	*x = UpdateQueueResponse{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[42]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3693,7 +3776,7 @@ func (x *UpdateQueueResponse) String() string {
 func (*UpdateQueueResponse) ProtoMessage() {}
 
 func (x *UpdateQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[42]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3706,7 +3789,7 @@ func (x *UpdateQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateQueueResponse.ProtoReflect.Descriptor instead.
 func (*UpdateQueueResponse) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{42}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *UpdateQueueResponse) GetQueue() *QueueStatus {
@@ -3740,7 +3823,7 @@ type ChangeExclusionsRequest struct {
 
 func (x *ChangeExclusionsRequest) Reset() {
 	*x = ChangeExclusionsRequest{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[43]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3752,7 +3835,7 @@ func (x *ChangeExclusionsRequest) String() string {
 func (*ChangeExclusionsRequest) ProtoMessage() {}
 
 func (x *ChangeExclusionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[43]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3765,7 +3848,7 @@ func (x *ChangeExclusionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeExclusionsRequest.ProtoReflect.Descriptor instead.
 func (*ChangeExclusionsRequest) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{43}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ChangeExclusionsRequest) GetJobId() string {
@@ -3813,7 +3896,7 @@ type ChangeExclusionsResponse struct {
 
 func (x *ChangeExclusionsResponse) Reset() {
 	*x = ChangeExclusionsResponse{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[44]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3825,7 +3908,7 @@ func (x *ChangeExclusionsResponse) String() string {
 func (*ChangeExclusionsResponse) ProtoMessage() {}
 
 func (x *ChangeExclusionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[44]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3838,7 +3921,7 @@ func (x *ChangeExclusionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeExclusionsResponse.ProtoReflect.Descriptor instead.
 func (*ChangeExclusionsResponse) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{44}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ChangeExclusionsResponse) GetJob() *JobStatus {
@@ -3884,7 +3967,7 @@ type ChangeOverlaysRequest struct {
 
 func (x *ChangeOverlaysRequest) Reset() {
 	*x = ChangeOverlaysRequest{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[45]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3896,7 +3979,7 @@ func (x *ChangeOverlaysRequest) String() string {
 func (*ChangeOverlaysRequest) ProtoMessage() {}
 
 func (x *ChangeOverlaysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[45]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3909,7 +3992,7 @@ func (x *ChangeOverlaysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeOverlaysRequest.ProtoReflect.Descriptor instead.
 func (*ChangeOverlaysRequest) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{45}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ChangeOverlaysRequest) GetJobId() string {
@@ -3944,7 +4027,7 @@ type ChangeOverlaysResponse struct {
 
 func (x *ChangeOverlaysResponse) Reset() {
 	*x = ChangeOverlaysResponse{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[46]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3956,7 +4039,7 @@ func (x *ChangeOverlaysResponse) String() string {
 func (*ChangeOverlaysResponse) ProtoMessage() {}
 
 func (x *ChangeOverlaysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[46]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3969,7 +4052,7 @@ func (x *ChangeOverlaysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeOverlaysResponse.ProtoReflect.Descriptor instead.
 func (*ChangeOverlaysResponse) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{46}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ChangeOverlaysResponse) GetJob() *JobStatus {
@@ -3990,7 +4073,7 @@ type ExplainJobRequest struct {
 
 func (x *ExplainJobRequest) Reset() {
 	*x = ExplainJobRequest{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[47]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4002,7 +4085,7 @@ func (x *ExplainJobRequest) String() string {
 func (*ExplainJobRequest) ProtoMessage() {}
 
 func (x *ExplainJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[47]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4015,7 +4098,7 @@ func (x *ExplainJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainJobRequest.ProtoReflect.Descriptor instead.
 func (*ExplainJobRequest) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{47}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ExplainJobRequest) GetJobId() string {
@@ -4038,7 +4121,7 @@ type QueueCount struct {
 
 func (x *QueueCount) Reset() {
 	*x = QueueCount{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[48]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4050,7 +4133,7 @@ func (x *QueueCount) String() string {
 func (*QueueCount) ProtoMessage() {}
 
 func (x *QueueCount) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[48]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4063,7 +4146,7 @@ func (x *QueueCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueCount.ProtoReflect.Descriptor instead.
 func (*QueueCount) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{48}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *QueueCount) GetState() QueueState {
@@ -4101,7 +4184,7 @@ type LeaseStatus struct {
 
 func (x *LeaseStatus) Reset() {
 	*x = LeaseStatus{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[49]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4113,7 +4196,7 @@ func (x *LeaseStatus) String() string {
 func (*LeaseStatus) ProtoMessage() {}
 
 func (x *LeaseStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[49]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4126,7 +4209,7 @@ func (x *LeaseStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseStatus.ProtoReflect.Descriptor instead.
 func (*LeaseStatus) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{49}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *LeaseStatus) GetLeaseId() uint64 {
@@ -4196,7 +4279,7 @@ type ExplainJobResponse struct {
 
 func (x *ExplainJobResponse) Reset() {
 	*x = ExplainJobResponse{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[50]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4208,7 +4291,7 @@ func (x *ExplainJobResponse) String() string {
 func (*ExplainJobResponse) ProtoMessage() {}
 
 func (x *ExplainJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[50]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4221,7 +4304,7 @@ func (x *ExplainJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainJobResponse.ProtoReflect.Descriptor instead.
 func (*ExplainJobResponse) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{50}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ExplainJobResponse) GetJob() *JobStatus {
@@ -4293,7 +4376,7 @@ type CheckpointRequest struct {
 
 func (x *CheckpointRequest) Reset() {
 	*x = CheckpointRequest{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[51]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4305,7 +4388,7 @@ func (x *CheckpointRequest) String() string {
 func (*CheckpointRequest) ProtoMessage() {}
 
 func (x *CheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[51]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4318,7 +4401,7 @@ func (x *CheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointRequest.ProtoReflect.Descriptor instead.
 func (*CheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{51}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *CheckpointRequest) GetFolder() string {
@@ -4339,7 +4422,7 @@ type CheckpointResponse struct {
 
 func (x *CheckpointResponse) Reset() {
 	*x = CheckpointResponse{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[52]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4351,7 +4434,7 @@ func (x *CheckpointResponse) String() string {
 func (*CheckpointResponse) ProtoMessage() {}
 
 func (x *CheckpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[52]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4364,7 +4447,7 @@ func (x *CheckpointResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointResponse.ProtoReflect.Descriptor instead.
 func (*CheckpointResponse) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{52}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *CheckpointResponse) GetFolder() string {
@@ -4383,7 +4466,7 @@ type AuditRequest struct {
 
 func (x *AuditRequest) Reset() {
 	*x = AuditRequest{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[53]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4395,7 +4478,7 @@ func (x *AuditRequest) String() string {
 func (*AuditRequest) ProtoMessage() {}
 
 func (x *AuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[53]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4408,7 +4491,7 @@ func (x *AuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRequest.ProtoReflect.Descriptor instead.
 func (*AuditRequest) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{53}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{54}
 }
 
 // AuditedJob is a job with its counters as recomputed.
@@ -4425,7 +4508,7 @@ type AuditedJob struct {
 
 func (x *AuditedJob) Reset() {
 	*x = AuditedJob{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[54]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4437,7 +4520,7 @@ func (x *AuditedJob) String() string {
 func (*AuditedJob) ProtoMessage() {}
 
 func (x *AuditedJob) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[54]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4450,7 +4533,7 @@ func (x *AuditedJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditedJob.ProtoReflect.Descriptor instead.
 func (*AuditedJob) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{54}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *AuditedJob) GetJob() *JobStatus {
@@ -4482,7 +4565,7 @@ type Violation struct {
 
 func (x *Violation) Reset() {
 	*x = Violation{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[55]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4494,7 +4577,7 @@ func (x *Violation) String() string {
 func (*Violation) ProtoMessage() {}
 
 func (x *Violation) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[55]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4507,7 +4590,7 @@ func (x *Violation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Violation.ProtoReflect.Descriptor instead.
 func (*Violation) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{55}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Violation) GetRule() string {
@@ -4550,7 +4633,7 @@ type AuditResponse struct {
 
 func (x *AuditResponse) Reset() {
 	*x = AuditResponse{}
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[56]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4562,7 +4645,7 @@ func (x *AuditResponse) String() string {
 func (*AuditResponse) ProtoMessage() {}
 
 func (x *AuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[56]
+	mi := &file_lycosa_scheduler_v1_scheduler_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4575,7 +4658,7 @@ func (x *AuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditResponse.ProtoReflect.Descriptor instead.
 func (*AuditResponse) Descriptor() ([]byte, []int) {
-	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{56}
+	return file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *AuditResponse) GetJobs() []*AuditedJob {
@@ -4768,7 +4851,7 @@ const file_lycosa_scheduler_v1_scheduler_proto_rawDesc = "" +
 	"\x03job\x18\x01 \x01(\v2\x1e.lycosa.scheduler.v1.JobStatusR\x03job\"K\n" +
 	"\x0eExplainRequest\x12\x1e\n" +
 	"\x06job_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05jobId\x12\x19\n" +
-	"\x03url\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x03url\"\xb0\x04\n" +
+	"\x03url\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x03url\"\xf0\x04\n" +
 	"\x0fExplainResponse\x12#\n" +
 	"\rcanonical_url\x18\x01 \x01(\tR\fcanonicalUrl\x123\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1d.lycosa.scheduler.v1.UrlStateR\x05state\x12\x16\n" +
@@ -4783,7 +4866,13 @@ const file_lycosa_scheduler_v1_scheduler_proto_rawDesc = "" +
 	" \x01(\v2 .lycosa.scheduler.v1.QueueStatusR\x05queue\x12\x17\n" +
 	"\aurl_key\x18\v \x01(\x06R\x06urlKey\x122\n" +
 	"\x05steps\x18\x14 \x03(\v2\x1c.lycosa.scheduler.v1.UrlStepR\x05steps\x12\x1a\n" +
-	"\boverlays\x18\x15 \x03(\tR\boverlays\"\x92\x03\n" +
+	"\boverlays\x18\x15 \x03(\tR\boverlays\x12>\n" +
+	"\tredirects\x18\x16 \x03(\v2 .lycosa.scheduler.v1.RedirectHopR\tredirects\"\x84\x01\n" +
+	"\vRedirectHop\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\x123\n" +
+	"\x05state\x18\x02 \x01(\x0e2\x1d.lycosa.scheduler.v1.UrlStateR\x05state\x12\x16\n" +
+	"\x06status\x18\x03 \x01(\rR\x06status\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"\x92\x03\n" +
 	"\aUrlStep\x124\n" +
 	"\x04kind\x18\x01 \x01(\x0e2 .lycosa.scheduler.v1.UrlStepKindR\x04kind\x12*\n" +
 	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x16\n" +
@@ -5022,7 +5111,7 @@ func file_lycosa_scheduler_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_lycosa_scheduler_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_lycosa_scheduler_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
+var file_lycosa_scheduler_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 58)
 var file_lycosa_scheduler_v1_scheduler_proto_goTypes = []any{
 	(ServiceKind)(0),                 // 0: lycosa.scheduler.v1.ServiceKind
 	(JobState)(0),                    // 1: lycosa.scheduler.v1.JobState
@@ -5063,164 +5152,167 @@ var file_lycosa_scheduler_v1_scheduler_proto_goTypes = []any{
 	(*WatchJobResponse)(nil),         // 36: lycosa.scheduler.v1.WatchJobResponse
 	(*ExplainRequest)(nil),           // 37: lycosa.scheduler.v1.ExplainRequest
 	(*ExplainResponse)(nil),          // 38: lycosa.scheduler.v1.ExplainResponse
-	(*UrlStep)(nil),                  // 39: lycosa.scheduler.v1.UrlStep
-	(*QueueStatus)(nil),              // 40: lycosa.scheduler.v1.QueueStatus
-	(*QueueHold)(nil),                // 41: lycosa.scheduler.v1.QueueHold
-	(*ListQueuesRequest)(nil),        // 42: lycosa.scheduler.v1.ListQueuesRequest
-	(*ListQueuesResponse)(nil),       // 43: lycosa.scheduler.v1.ListQueuesResponse
-	(*ListInstancesRequest)(nil),     // 44: lycosa.scheduler.v1.ListInstancesRequest
-	(*ListInstancesResponse)(nil),    // 45: lycosa.scheduler.v1.ListInstancesResponse
-	(*ShowQueueRequest)(nil),         // 46: lycosa.scheduler.v1.ShowQueueRequest
-	(*QueueClock)(nil),               // 47: lycosa.scheduler.v1.QueueClock
-	(*ShowQueueResponse)(nil),        // 48: lycosa.scheduler.v1.ShowQueueResponse
-	(*UpdateQueueRequest)(nil),       // 49: lycosa.scheduler.v1.UpdateQueueRequest
-	(*UpdateQueueResponse)(nil),      // 50: lycosa.scheduler.v1.UpdateQueueResponse
-	(*ChangeExclusionsRequest)(nil),  // 51: lycosa.scheduler.v1.ChangeExclusionsRequest
-	(*ChangeExclusionsResponse)(nil), // 52: lycosa.scheduler.v1.ChangeExclusionsResponse
-	(*ChangeOverlaysRequest)(nil),    // 53: lycosa.scheduler.v1.ChangeOverlaysRequest
-	(*ChangeOverlaysResponse)(nil),   // 54: lycosa.scheduler.v1.ChangeOverlaysResponse
-	(*ExplainJobRequest)(nil),        // 55: lycosa.scheduler.v1.ExplainJobRequest
-	(*QueueCount)(nil),               // 56: lycosa.scheduler.v1.QueueCount
-	(*LeaseStatus)(nil),              // 57: lycosa.scheduler.v1.LeaseStatus
-	(*ExplainJobResponse)(nil),       // 58: lycosa.scheduler.v1.ExplainJobResponse
-	(*CheckpointRequest)(nil),        // 59: lycosa.scheduler.v1.CheckpointRequest
-	(*CheckpointResponse)(nil),       // 60: lycosa.scheduler.v1.CheckpointResponse
-	(*AuditRequest)(nil),             // 61: lycosa.scheduler.v1.AuditRequest
-	(*AuditedJob)(nil),               // 62: lycosa.scheduler.v1.AuditedJob
-	(*Violation)(nil),                // 63: lycosa.scheduler.v1.Violation
-	(*AuditResponse)(nil),            // 64: lycosa.scheduler.v1.AuditResponse
-	(*v1.Outcome)(nil),               // 65: lycosa.crawl.v1.Outcome
-	(*v1.Candidate)(nil),             // 66: lycosa.crawl.v1.Candidate
-	(*v1.HostAddresses)(nil),         // 67: lycosa.crawl.v1.HostAddresses
-	(*v1.Answer)(nil),                // 68: lycosa.crawl.v1.Answer
-	(*timestamppb.Timestamp)(nil),    // 69: google.protobuf.Timestamp
-	(*v11.Spec)(nil),                 // 70: lycosa.job.v1.Spec
-	(*durationpb.Duration)(nil),      // 71: google.protobuf.Duration
-	(*v1.FetchResult)(nil),           // 72: lycosa.crawl.v1.FetchResult
-	(*v11.Overlay)(nil),              // 73: lycosa.job.v1.Overlay
+	(*RedirectHop)(nil),              // 39: lycosa.scheduler.v1.RedirectHop
+	(*UrlStep)(nil),                  // 40: lycosa.scheduler.v1.UrlStep
+	(*QueueStatus)(nil),              // 41: lycosa.scheduler.v1.QueueStatus
+	(*QueueHold)(nil),                // 42: lycosa.scheduler.v1.QueueHold
+	(*ListQueuesRequest)(nil),        // 43: lycosa.scheduler.v1.ListQueuesRequest
+	(*ListQueuesResponse)(nil),       // 44: lycosa.scheduler.v1.ListQueuesResponse
+	(*ListInstancesRequest)(nil),     // 45: lycosa.scheduler.v1.ListInstancesRequest
+	(*ListInstancesResponse)(nil),    // 46: lycosa.scheduler.v1.ListInstancesResponse
+	(*ShowQueueRequest)(nil),         // 47: lycosa.scheduler.v1.ShowQueueRequest
+	(*QueueClock)(nil),               // 48: lycosa.scheduler.v1.QueueClock
+	(*ShowQueueResponse)(nil),        // 49: lycosa.scheduler.v1.ShowQueueResponse
+	(*UpdateQueueRequest)(nil),       // 50: lycosa.scheduler.v1.UpdateQueueRequest
+	(*UpdateQueueResponse)(nil),      // 51: lycosa.scheduler.v1.UpdateQueueResponse
+	(*ChangeExclusionsRequest)(nil),  // 52: lycosa.scheduler.v1.ChangeExclusionsRequest
+	(*ChangeExclusionsResponse)(nil), // 53: lycosa.scheduler.v1.ChangeExclusionsResponse
+	(*ChangeOverlaysRequest)(nil),    // 54: lycosa.scheduler.v1.ChangeOverlaysRequest
+	(*ChangeOverlaysResponse)(nil),   // 55: lycosa.scheduler.v1.ChangeOverlaysResponse
+	(*ExplainJobRequest)(nil),        // 56: lycosa.scheduler.v1.ExplainJobRequest
+	(*QueueCount)(nil),               // 57: lycosa.scheduler.v1.QueueCount
+	(*LeaseStatus)(nil),              // 58: lycosa.scheduler.v1.LeaseStatus
+	(*ExplainJobResponse)(nil),       // 59: lycosa.scheduler.v1.ExplainJobResponse
+	(*CheckpointRequest)(nil),        // 60: lycosa.scheduler.v1.CheckpointRequest
+	(*CheckpointResponse)(nil),       // 61: lycosa.scheduler.v1.CheckpointResponse
+	(*AuditRequest)(nil),             // 62: lycosa.scheduler.v1.AuditRequest
+	(*AuditedJob)(nil),               // 63: lycosa.scheduler.v1.AuditedJob
+	(*Violation)(nil),                // 64: lycosa.scheduler.v1.Violation
+	(*AuditResponse)(nil),            // 65: lycosa.scheduler.v1.AuditResponse
+	(*v1.Outcome)(nil),               // 66: lycosa.crawl.v1.Outcome
+	(*v1.Candidate)(nil),             // 67: lycosa.crawl.v1.Candidate
+	(*v1.HostAddresses)(nil),         // 68: lycosa.crawl.v1.HostAddresses
+	(*v1.Answer)(nil),                // 69: lycosa.crawl.v1.Answer
+	(*timestamppb.Timestamp)(nil),    // 70: google.protobuf.Timestamp
+	(*v11.Spec)(nil),                 // 71: lycosa.job.v1.Spec
+	(*durationpb.Duration)(nil),      // 72: google.protobuf.Duration
+	(*v1.FetchResult)(nil),           // 73: lycosa.crawl.v1.FetchResult
+	(*v11.Overlay)(nil),              // 74: lycosa.job.v1.Overlay
 }
 var file_lycosa_scheduler_v1_scheduler_proto_depIdxs = []int32{
-	65, // 0: lycosa.scheduler.v1.CommitRequest.outcome:type_name -> lycosa.crawl.v1.Outcome
-	66, // 1: lycosa.scheduler.v1.CommitRequest.candidates:type_name -> lycosa.crawl.v1.Candidate
-	67, // 2: lycosa.scheduler.v1.CommitRequest.hosts:type_name -> lycosa.crawl.v1.HostAddresses
-	68, // 3: lycosa.scheduler.v1.CommitResponse.answer:type_name -> lycosa.crawl.v1.Answer
+	66, // 0: lycosa.scheduler.v1.CommitRequest.outcome:type_name -> lycosa.crawl.v1.Outcome
+	67, // 1: lycosa.scheduler.v1.CommitRequest.candidates:type_name -> lycosa.crawl.v1.Candidate
+	68, // 2: lycosa.scheduler.v1.CommitRequest.hosts:type_name -> lycosa.crawl.v1.HostAddresses
+	69, // 3: lycosa.scheduler.v1.CommitResponse.answer:type_name -> lycosa.crawl.v1.Answer
 	0,  // 4: lycosa.scheduler.v1.Instance.kind:type_name -> lycosa.scheduler.v1.ServiceKind
-	69, // 5: lycosa.scheduler.v1.Instance.joined_at:type_name -> google.protobuf.Timestamp
+	70, // 5: lycosa.scheduler.v1.Instance.joined_at:type_name -> google.protobuf.Timestamp
 	0,  // 6: lycosa.scheduler.v1.Hello.kind:type_name -> lycosa.scheduler.v1.ServiceKind
 	11, // 7: lycosa.scheduler.v1.Hello.held:type_name -> lycosa.scheduler.v1.HeldLease
 	12, // 8: lycosa.scheduler.v1.JoinRequest.hello:type_name -> lycosa.scheduler.v1.Hello
 	13, // 9: lycosa.scheduler.v1.JoinRequest.update:type_name -> lycosa.scheduler.v1.Update
-	70, // 10: lycosa.scheduler.v1.JobSpec.spec:type_name -> lycosa.job.v1.Spec
+	71, // 10: lycosa.scheduler.v1.JobSpec.spec:type_name -> lycosa.job.v1.Spec
 	10, // 11: lycosa.scheduler.v1.Topology.instances:type_name -> lycosa.scheduler.v1.Instance
 	15, // 12: lycosa.scheduler.v1.Topology.jobs:type_name -> lycosa.scheduler.v1.JobSpec
 	16, // 13: lycosa.scheduler.v1.JoinResponse.topology:type_name -> lycosa.scheduler.v1.Topology
 	1,  // 14: lycosa.scheduler.v1.JobStatus.state:type_name -> lycosa.scheduler.v1.JobState
-	70, // 15: lycosa.scheduler.v1.JobStatus.spec:type_name -> lycosa.job.v1.Spec
+	71, // 15: lycosa.scheduler.v1.JobStatus.spec:type_name -> lycosa.job.v1.Spec
 	18, // 16: lycosa.scheduler.v1.JobStatus.counters:type_name -> lycosa.scheduler.v1.Counters
-	69, // 17: lycosa.scheduler.v1.JobStatus.created_at:type_name -> google.protobuf.Timestamp
-	69, // 18: lycosa.scheduler.v1.JobStatus.started_at:type_name -> google.protobuf.Timestamp
-	69, // 19: lycosa.scheduler.v1.JobStatus.finished_at:type_name -> google.protobuf.Timestamp
-	71, // 20: lycosa.scheduler.v1.JobStatus.running:type_name -> google.protobuf.Duration
-	69, // 21: lycosa.scheduler.v1.JobStatus.next_ready_at:type_name -> google.protobuf.Timestamp
+	70, // 17: lycosa.scheduler.v1.JobStatus.created_at:type_name -> google.protobuf.Timestamp
+	70, // 18: lycosa.scheduler.v1.JobStatus.started_at:type_name -> google.protobuf.Timestamp
+	70, // 19: lycosa.scheduler.v1.JobStatus.finished_at:type_name -> google.protobuf.Timestamp
+	72, // 20: lycosa.scheduler.v1.JobStatus.running:type_name -> google.protobuf.Duration
+	70, // 21: lycosa.scheduler.v1.JobStatus.next_ready_at:type_name -> google.protobuf.Timestamp
 	2,  // 22: lycosa.scheduler.v1.JobStatus.trouble:type_name -> lycosa.scheduler.v1.Trouble
 	20, // 23: lycosa.scheduler.v1.JobStatus.retired:type_name -> lycosa.scheduler.v1.RetiredQueue
 	21, // 24: lycosa.scheduler.v1.JobStatus.deferred:type_name -> lycosa.scheduler.v1.DeferredHost
-	69, // 25: lycosa.scheduler.v1.DeferredHost.next_at:type_name -> google.protobuf.Timestamp
-	70, // 26: lycosa.scheduler.v1.ApplyJobRequest.spec:type_name -> lycosa.job.v1.Spec
+	70, // 25: lycosa.scheduler.v1.DeferredHost.next_at:type_name -> google.protobuf.Timestamp
+	71, // 26: lycosa.scheduler.v1.ApplyJobRequest.spec:type_name -> lycosa.job.v1.Spec
 	19, // 27: lycosa.scheduler.v1.ApplyJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
 	19, // 28: lycosa.scheduler.v1.ListJobsResponse.jobs:type_name -> lycosa.scheduler.v1.JobStatus
 	19, // 29: lycosa.scheduler.v1.ShowJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
 	3,  // 30: lycosa.scheduler.v1.SetJobStateRequest.wish:type_name -> lycosa.scheduler.v1.JobWish
 	19, // 31: lycosa.scheduler.v1.SetJobStateResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
 	33, // 32: lycosa.scheduler.v1.AddSeedsResponse.rejected:type_name -> lycosa.scheduler.v1.RejectedSeed
-	71, // 33: lycosa.scheduler.v1.WatchJobRequest.interval:type_name -> google.protobuf.Duration
+	72, // 33: lycosa.scheduler.v1.WatchJobRequest.interval:type_name -> google.protobuf.Duration
 	19, // 34: lycosa.scheduler.v1.WatchJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
 	4,  // 35: lycosa.scheduler.v1.ExplainResponse.state:type_name -> lycosa.scheduler.v1.UrlState
-	69, // 36: lycosa.scheduler.v1.ExplainResponse.next_at:type_name -> google.protobuf.Timestamp
-	66, // 37: lycosa.scheduler.v1.ExplainResponse.found:type_name -> lycosa.crawl.v1.Candidate
-	65, // 38: lycosa.scheduler.v1.ExplainResponse.last_outcome:type_name -> lycosa.crawl.v1.Outcome
-	40, // 39: lycosa.scheduler.v1.ExplainResponse.queue:type_name -> lycosa.scheduler.v1.QueueStatus
-	39, // 40: lycosa.scheduler.v1.ExplainResponse.steps:type_name -> lycosa.scheduler.v1.UrlStep
-	5,  // 41: lycosa.scheduler.v1.UrlStep.kind:type_name -> lycosa.scheduler.v1.UrlStepKind
-	69, // 42: lycosa.scheduler.v1.UrlStep.at:type_name -> google.protobuf.Timestamp
-	72, // 43: lycosa.scheduler.v1.UrlStep.fetch:type_name -> lycosa.crawl.v1.FetchResult
-	69, // 44: lycosa.scheduler.v1.UrlStep.next_at:type_name -> google.protobuf.Timestamp
-	69, // 45: lycosa.scheduler.v1.UrlStep.leased_at:type_name -> google.protobuf.Timestamp
-	6,  // 46: lycosa.scheduler.v1.QueueStatus.state:type_name -> lycosa.scheduler.v1.QueueState
-	69, // 47: lycosa.scheduler.v1.QueueStatus.next_at:type_name -> google.protobuf.Timestamp
-	71, // 48: lycosa.scheduler.v1.QueueStatus.delay:type_name -> google.protobuf.Duration
-	41, // 49: lycosa.scheduler.v1.QueueStatus.hold:type_name -> lycosa.scheduler.v1.QueueHold
-	6,  // 50: lycosa.scheduler.v1.QueueHold.state:type_name -> lycosa.scheduler.v1.QueueState
-	69, // 51: lycosa.scheduler.v1.QueueHold.until:type_name -> google.protobuf.Timestamp
-	69, // 52: lycosa.scheduler.v1.QueueHold.since:type_name -> google.protobuf.Timestamp
-	6,  // 53: lycosa.scheduler.v1.ListQueuesRequest.state:type_name -> lycosa.scheduler.v1.QueueState
-	40, // 54: lycosa.scheduler.v1.ListQueuesResponse.queues:type_name -> lycosa.scheduler.v1.QueueStatus
-	10, // 55: lycosa.scheduler.v1.ListInstancesResponse.instances:type_name -> lycosa.scheduler.v1.Instance
-	69, // 56: lycosa.scheduler.v1.QueueClock.until:type_name -> google.protobuf.Timestamp
-	40, // 57: lycosa.scheduler.v1.ShowQueueResponse.queue:type_name -> lycosa.scheduler.v1.QueueStatus
-	47, // 58: lycosa.scheduler.v1.ShowQueueResponse.clocks:type_name -> lycosa.scheduler.v1.QueueClock
-	7,  // 59: lycosa.scheduler.v1.UpdateQueueRequest.action:type_name -> lycosa.scheduler.v1.QueueAction
-	69, // 60: lycosa.scheduler.v1.UpdateQueueRequest.until:type_name -> google.protobuf.Timestamp
-	40, // 61: lycosa.scheduler.v1.UpdateQueueResponse.queue:type_name -> lycosa.scheduler.v1.QueueStatus
-	19, // 62: lycosa.scheduler.v1.ChangeExclusionsResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
-	73, // 63: lycosa.scheduler.v1.ChangeOverlaysRequest.set:type_name -> lycosa.job.v1.Overlay
-	19, // 64: lycosa.scheduler.v1.ChangeOverlaysResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
-	6,  // 65: lycosa.scheduler.v1.QueueCount.state:type_name -> lycosa.scheduler.v1.QueueState
-	69, // 66: lycosa.scheduler.v1.LeaseStatus.expires_at:type_name -> google.protobuf.Timestamp
-	69, // 67: lycosa.scheduler.v1.LeaseStatus.leased_at:type_name -> google.protobuf.Timestamp
-	19, // 68: lycosa.scheduler.v1.ExplainJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
-	56, // 69: lycosa.scheduler.v1.ExplainJobResponse.queues:type_name -> lycosa.scheduler.v1.QueueCount
-	69, // 70: lycosa.scheduler.v1.ExplainJobResponse.next_at:type_name -> google.protobuf.Timestamp
-	40, // 71: lycosa.scheduler.v1.ExplainJobResponse.holding:type_name -> lycosa.scheduler.v1.QueueStatus
-	57, // 72: lycosa.scheduler.v1.ExplainJobResponse.leases:type_name -> lycosa.scheduler.v1.LeaseStatus
-	19, // 73: lycosa.scheduler.v1.AuditedJob.job:type_name -> lycosa.scheduler.v1.JobStatus
-	18, // 74: lycosa.scheduler.v1.AuditedJob.recomputed:type_name -> lycosa.scheduler.v1.Counters
-	62, // 75: lycosa.scheduler.v1.AuditResponse.jobs:type_name -> lycosa.scheduler.v1.AuditedJob
-	63, // 76: lycosa.scheduler.v1.AuditResponse.violations:type_name -> lycosa.scheduler.v1.Violation
-	69, // 77: lycosa.scheduler.v1.AuditResponse.at:type_name -> google.protobuf.Timestamp
-	8,  // 78: lycosa.scheduler.v1.SchedulerService.Commit:input_type -> lycosa.scheduler.v1.CommitRequest
-	14, // 79: lycosa.scheduler.v1.SchedulerService.Join:input_type -> lycosa.scheduler.v1.JoinRequest
-	22, // 80: lycosa.scheduler.v1.ControlService.ApplyJob:input_type -> lycosa.scheduler.v1.ApplyJobRequest
-	24, // 81: lycosa.scheduler.v1.ControlService.ListJobs:input_type -> lycosa.scheduler.v1.ListJobsRequest
-	26, // 82: lycosa.scheduler.v1.ControlService.ShowJob:input_type -> lycosa.scheduler.v1.ShowJobRequest
-	28, // 83: lycosa.scheduler.v1.ControlService.SetJobState:input_type -> lycosa.scheduler.v1.SetJobStateRequest
-	30, // 84: lycosa.scheduler.v1.ControlService.DeleteJob:input_type -> lycosa.scheduler.v1.DeleteJobRequest
-	32, // 85: lycosa.scheduler.v1.ControlService.AddSeeds:input_type -> lycosa.scheduler.v1.AddSeedsRequest
-	35, // 86: lycosa.scheduler.v1.ControlService.WatchJob:input_type -> lycosa.scheduler.v1.WatchJobRequest
-	37, // 87: lycosa.scheduler.v1.ControlService.Explain:input_type -> lycosa.scheduler.v1.ExplainRequest
-	42, // 88: lycosa.scheduler.v1.ControlService.ListQueues:input_type -> lycosa.scheduler.v1.ListQueuesRequest
-	44, // 89: lycosa.scheduler.v1.ControlService.ListInstances:input_type -> lycosa.scheduler.v1.ListInstancesRequest
-	46, // 90: lycosa.scheduler.v1.ControlService.ShowQueue:input_type -> lycosa.scheduler.v1.ShowQueueRequest
-	49, // 91: lycosa.scheduler.v1.ControlService.UpdateQueue:input_type -> lycosa.scheduler.v1.UpdateQueueRequest
-	51, // 92: lycosa.scheduler.v1.ControlService.ChangeExclusions:input_type -> lycosa.scheduler.v1.ChangeExclusionsRequest
-	53, // 93: lycosa.scheduler.v1.ControlService.ChangeOverlays:input_type -> lycosa.scheduler.v1.ChangeOverlaysRequest
-	55, // 94: lycosa.scheduler.v1.ControlService.ExplainJob:input_type -> lycosa.scheduler.v1.ExplainJobRequest
-	61, // 95: lycosa.scheduler.v1.ControlService.Audit:input_type -> lycosa.scheduler.v1.AuditRequest
-	59, // 96: lycosa.scheduler.v1.ControlService.Checkpoint:input_type -> lycosa.scheduler.v1.CheckpointRequest
-	9,  // 97: lycosa.scheduler.v1.SchedulerService.Commit:output_type -> lycosa.scheduler.v1.CommitResponse
-	17, // 98: lycosa.scheduler.v1.SchedulerService.Join:output_type -> lycosa.scheduler.v1.JoinResponse
-	23, // 99: lycosa.scheduler.v1.ControlService.ApplyJob:output_type -> lycosa.scheduler.v1.ApplyJobResponse
-	25, // 100: lycosa.scheduler.v1.ControlService.ListJobs:output_type -> lycosa.scheduler.v1.ListJobsResponse
-	27, // 101: lycosa.scheduler.v1.ControlService.ShowJob:output_type -> lycosa.scheduler.v1.ShowJobResponse
-	29, // 102: lycosa.scheduler.v1.ControlService.SetJobState:output_type -> lycosa.scheduler.v1.SetJobStateResponse
-	31, // 103: lycosa.scheduler.v1.ControlService.DeleteJob:output_type -> lycosa.scheduler.v1.DeleteJobResponse
-	34, // 104: lycosa.scheduler.v1.ControlService.AddSeeds:output_type -> lycosa.scheduler.v1.AddSeedsResponse
-	36, // 105: lycosa.scheduler.v1.ControlService.WatchJob:output_type -> lycosa.scheduler.v1.WatchJobResponse
-	38, // 106: lycosa.scheduler.v1.ControlService.Explain:output_type -> lycosa.scheduler.v1.ExplainResponse
-	43, // 107: lycosa.scheduler.v1.ControlService.ListQueues:output_type -> lycosa.scheduler.v1.ListQueuesResponse
-	45, // 108: lycosa.scheduler.v1.ControlService.ListInstances:output_type -> lycosa.scheduler.v1.ListInstancesResponse
-	48, // 109: lycosa.scheduler.v1.ControlService.ShowQueue:output_type -> lycosa.scheduler.v1.ShowQueueResponse
-	50, // 110: lycosa.scheduler.v1.ControlService.UpdateQueue:output_type -> lycosa.scheduler.v1.UpdateQueueResponse
-	52, // 111: lycosa.scheduler.v1.ControlService.ChangeExclusions:output_type -> lycosa.scheduler.v1.ChangeExclusionsResponse
-	54, // 112: lycosa.scheduler.v1.ControlService.ChangeOverlays:output_type -> lycosa.scheduler.v1.ChangeOverlaysResponse
-	58, // 113: lycosa.scheduler.v1.ControlService.ExplainJob:output_type -> lycosa.scheduler.v1.ExplainJobResponse
-	64, // 114: lycosa.scheduler.v1.ControlService.Audit:output_type -> lycosa.scheduler.v1.AuditResponse
-	60, // 115: lycosa.scheduler.v1.ControlService.Checkpoint:output_type -> lycosa.scheduler.v1.CheckpointResponse
-	97, // [97:116] is the sub-list for method output_type
-	78, // [78:97] is the sub-list for method input_type
-	78, // [78:78] is the sub-list for extension type_name
-	78, // [78:78] is the sub-list for extension extendee
-	0,  // [0:78] is the sub-list for field type_name
+	70, // 36: lycosa.scheduler.v1.ExplainResponse.next_at:type_name -> google.protobuf.Timestamp
+	67, // 37: lycosa.scheduler.v1.ExplainResponse.found:type_name -> lycosa.crawl.v1.Candidate
+	66, // 38: lycosa.scheduler.v1.ExplainResponse.last_outcome:type_name -> lycosa.crawl.v1.Outcome
+	41, // 39: lycosa.scheduler.v1.ExplainResponse.queue:type_name -> lycosa.scheduler.v1.QueueStatus
+	40, // 40: lycosa.scheduler.v1.ExplainResponse.steps:type_name -> lycosa.scheduler.v1.UrlStep
+	39, // 41: lycosa.scheduler.v1.ExplainResponse.redirects:type_name -> lycosa.scheduler.v1.RedirectHop
+	4,  // 42: lycosa.scheduler.v1.RedirectHop.state:type_name -> lycosa.scheduler.v1.UrlState
+	5,  // 43: lycosa.scheduler.v1.UrlStep.kind:type_name -> lycosa.scheduler.v1.UrlStepKind
+	70, // 44: lycosa.scheduler.v1.UrlStep.at:type_name -> google.protobuf.Timestamp
+	73, // 45: lycosa.scheduler.v1.UrlStep.fetch:type_name -> lycosa.crawl.v1.FetchResult
+	70, // 46: lycosa.scheduler.v1.UrlStep.next_at:type_name -> google.protobuf.Timestamp
+	70, // 47: lycosa.scheduler.v1.UrlStep.leased_at:type_name -> google.protobuf.Timestamp
+	6,  // 48: lycosa.scheduler.v1.QueueStatus.state:type_name -> lycosa.scheduler.v1.QueueState
+	70, // 49: lycosa.scheduler.v1.QueueStatus.next_at:type_name -> google.protobuf.Timestamp
+	72, // 50: lycosa.scheduler.v1.QueueStatus.delay:type_name -> google.protobuf.Duration
+	42, // 51: lycosa.scheduler.v1.QueueStatus.hold:type_name -> lycosa.scheduler.v1.QueueHold
+	6,  // 52: lycosa.scheduler.v1.QueueHold.state:type_name -> lycosa.scheduler.v1.QueueState
+	70, // 53: lycosa.scheduler.v1.QueueHold.until:type_name -> google.protobuf.Timestamp
+	70, // 54: lycosa.scheduler.v1.QueueHold.since:type_name -> google.protobuf.Timestamp
+	6,  // 55: lycosa.scheduler.v1.ListQueuesRequest.state:type_name -> lycosa.scheduler.v1.QueueState
+	41, // 56: lycosa.scheduler.v1.ListQueuesResponse.queues:type_name -> lycosa.scheduler.v1.QueueStatus
+	10, // 57: lycosa.scheduler.v1.ListInstancesResponse.instances:type_name -> lycosa.scheduler.v1.Instance
+	70, // 58: lycosa.scheduler.v1.QueueClock.until:type_name -> google.protobuf.Timestamp
+	41, // 59: lycosa.scheduler.v1.ShowQueueResponse.queue:type_name -> lycosa.scheduler.v1.QueueStatus
+	48, // 60: lycosa.scheduler.v1.ShowQueueResponse.clocks:type_name -> lycosa.scheduler.v1.QueueClock
+	7,  // 61: lycosa.scheduler.v1.UpdateQueueRequest.action:type_name -> lycosa.scheduler.v1.QueueAction
+	70, // 62: lycosa.scheduler.v1.UpdateQueueRequest.until:type_name -> google.protobuf.Timestamp
+	41, // 63: lycosa.scheduler.v1.UpdateQueueResponse.queue:type_name -> lycosa.scheduler.v1.QueueStatus
+	19, // 64: lycosa.scheduler.v1.ChangeExclusionsResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
+	74, // 65: lycosa.scheduler.v1.ChangeOverlaysRequest.set:type_name -> lycosa.job.v1.Overlay
+	19, // 66: lycosa.scheduler.v1.ChangeOverlaysResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
+	6,  // 67: lycosa.scheduler.v1.QueueCount.state:type_name -> lycosa.scheduler.v1.QueueState
+	70, // 68: lycosa.scheduler.v1.LeaseStatus.expires_at:type_name -> google.protobuf.Timestamp
+	70, // 69: lycosa.scheduler.v1.LeaseStatus.leased_at:type_name -> google.protobuf.Timestamp
+	19, // 70: lycosa.scheduler.v1.ExplainJobResponse.job:type_name -> lycosa.scheduler.v1.JobStatus
+	57, // 71: lycosa.scheduler.v1.ExplainJobResponse.queues:type_name -> lycosa.scheduler.v1.QueueCount
+	70, // 72: lycosa.scheduler.v1.ExplainJobResponse.next_at:type_name -> google.protobuf.Timestamp
+	41, // 73: lycosa.scheduler.v1.ExplainJobResponse.holding:type_name -> lycosa.scheduler.v1.QueueStatus
+	58, // 74: lycosa.scheduler.v1.ExplainJobResponse.leases:type_name -> lycosa.scheduler.v1.LeaseStatus
+	19, // 75: lycosa.scheduler.v1.AuditedJob.job:type_name -> lycosa.scheduler.v1.JobStatus
+	18, // 76: lycosa.scheduler.v1.AuditedJob.recomputed:type_name -> lycosa.scheduler.v1.Counters
+	63, // 77: lycosa.scheduler.v1.AuditResponse.jobs:type_name -> lycosa.scheduler.v1.AuditedJob
+	64, // 78: lycosa.scheduler.v1.AuditResponse.violations:type_name -> lycosa.scheduler.v1.Violation
+	70, // 79: lycosa.scheduler.v1.AuditResponse.at:type_name -> google.protobuf.Timestamp
+	8,  // 80: lycosa.scheduler.v1.SchedulerService.Commit:input_type -> lycosa.scheduler.v1.CommitRequest
+	14, // 81: lycosa.scheduler.v1.SchedulerService.Join:input_type -> lycosa.scheduler.v1.JoinRequest
+	22, // 82: lycosa.scheduler.v1.ControlService.ApplyJob:input_type -> lycosa.scheduler.v1.ApplyJobRequest
+	24, // 83: lycosa.scheduler.v1.ControlService.ListJobs:input_type -> lycosa.scheduler.v1.ListJobsRequest
+	26, // 84: lycosa.scheduler.v1.ControlService.ShowJob:input_type -> lycosa.scheduler.v1.ShowJobRequest
+	28, // 85: lycosa.scheduler.v1.ControlService.SetJobState:input_type -> lycosa.scheduler.v1.SetJobStateRequest
+	30, // 86: lycosa.scheduler.v1.ControlService.DeleteJob:input_type -> lycosa.scheduler.v1.DeleteJobRequest
+	32, // 87: lycosa.scheduler.v1.ControlService.AddSeeds:input_type -> lycosa.scheduler.v1.AddSeedsRequest
+	35, // 88: lycosa.scheduler.v1.ControlService.WatchJob:input_type -> lycosa.scheduler.v1.WatchJobRequest
+	37, // 89: lycosa.scheduler.v1.ControlService.Explain:input_type -> lycosa.scheduler.v1.ExplainRequest
+	43, // 90: lycosa.scheduler.v1.ControlService.ListQueues:input_type -> lycosa.scheduler.v1.ListQueuesRequest
+	45, // 91: lycosa.scheduler.v1.ControlService.ListInstances:input_type -> lycosa.scheduler.v1.ListInstancesRequest
+	47, // 92: lycosa.scheduler.v1.ControlService.ShowQueue:input_type -> lycosa.scheduler.v1.ShowQueueRequest
+	50, // 93: lycosa.scheduler.v1.ControlService.UpdateQueue:input_type -> lycosa.scheduler.v1.UpdateQueueRequest
+	52, // 94: lycosa.scheduler.v1.ControlService.ChangeExclusions:input_type -> lycosa.scheduler.v1.ChangeExclusionsRequest
+	54, // 95: lycosa.scheduler.v1.ControlService.ChangeOverlays:input_type -> lycosa.scheduler.v1.ChangeOverlaysRequest
+	56, // 96: lycosa.scheduler.v1.ControlService.ExplainJob:input_type -> lycosa.scheduler.v1.ExplainJobRequest
+	62, // 97: lycosa.scheduler.v1.ControlService.Audit:input_type -> lycosa.scheduler.v1.AuditRequest
+	60, // 98: lycosa.scheduler.v1.ControlService.Checkpoint:input_type -> lycosa.scheduler.v1.CheckpointRequest
+	9,  // 99: lycosa.scheduler.v1.SchedulerService.Commit:output_type -> lycosa.scheduler.v1.CommitResponse
+	17, // 100: lycosa.scheduler.v1.SchedulerService.Join:output_type -> lycosa.scheduler.v1.JoinResponse
+	23, // 101: lycosa.scheduler.v1.ControlService.ApplyJob:output_type -> lycosa.scheduler.v1.ApplyJobResponse
+	25, // 102: lycosa.scheduler.v1.ControlService.ListJobs:output_type -> lycosa.scheduler.v1.ListJobsResponse
+	27, // 103: lycosa.scheduler.v1.ControlService.ShowJob:output_type -> lycosa.scheduler.v1.ShowJobResponse
+	29, // 104: lycosa.scheduler.v1.ControlService.SetJobState:output_type -> lycosa.scheduler.v1.SetJobStateResponse
+	31, // 105: lycosa.scheduler.v1.ControlService.DeleteJob:output_type -> lycosa.scheduler.v1.DeleteJobResponse
+	34, // 106: lycosa.scheduler.v1.ControlService.AddSeeds:output_type -> lycosa.scheduler.v1.AddSeedsResponse
+	36, // 107: lycosa.scheduler.v1.ControlService.WatchJob:output_type -> lycosa.scheduler.v1.WatchJobResponse
+	38, // 108: lycosa.scheduler.v1.ControlService.Explain:output_type -> lycosa.scheduler.v1.ExplainResponse
+	44, // 109: lycosa.scheduler.v1.ControlService.ListQueues:output_type -> lycosa.scheduler.v1.ListQueuesResponse
+	46, // 110: lycosa.scheduler.v1.ControlService.ListInstances:output_type -> lycosa.scheduler.v1.ListInstancesResponse
+	49, // 111: lycosa.scheduler.v1.ControlService.ShowQueue:output_type -> lycosa.scheduler.v1.ShowQueueResponse
+	51, // 112: lycosa.scheduler.v1.ControlService.UpdateQueue:output_type -> lycosa.scheduler.v1.UpdateQueueResponse
+	53, // 113: lycosa.scheduler.v1.ControlService.ChangeExclusions:output_type -> lycosa.scheduler.v1.ChangeExclusionsResponse
+	55, // 114: lycosa.scheduler.v1.ControlService.ChangeOverlays:output_type -> lycosa.scheduler.v1.ChangeOverlaysResponse
+	59, // 115: lycosa.scheduler.v1.ControlService.ExplainJob:output_type -> lycosa.scheduler.v1.ExplainJobResponse
+	65, // 116: lycosa.scheduler.v1.ControlService.Audit:output_type -> lycosa.scheduler.v1.AuditResponse
+	61, // 117: lycosa.scheduler.v1.ControlService.Checkpoint:output_type -> lycosa.scheduler.v1.CheckpointResponse
+	99, // [99:118] is the sub-list for method output_type
+	80, // [80:99] is the sub-list for method input_type
+	80, // [80:80] is the sub-list for extension type_name
+	80, // [80:80] is the sub-list for extension extendee
+	0,  // [0:80] is the sub-list for field type_name
 }
 
 func init() { file_lycosa_scheduler_v1_scheduler_proto_init() }
@@ -5238,7 +5330,7 @@ func file_lycosa_scheduler_v1_scheduler_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_lycosa_scheduler_v1_scheduler_proto_rawDesc), len(file_lycosa_scheduler_v1_scheduler_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   57,
+			NumMessages:   58,
 			NumExtensions: 0,
 			NumServices:   2,
 		},
