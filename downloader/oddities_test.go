@@ -150,7 +150,23 @@ func TestCaseFile(t *testing.T) {
 			default:
 				t.Errorf("outcome %q is not known to this test", c.Outcome)
 			}
+			if c.Next != "" && c.Outcome != "ok_if_cookies" {
+				redirectsTo(t, c)
+			}
 		})
+	}
+}
+
+// redirectsTo checks where a redirect leads.
+func redirectsTo(t *testing.T, c testweb.Oddity) {
+	t.Helper()
+	s := testweb.StartOddities(t, nil, c)
+	r, err := downloader.FetchOne(t.Context(), "http://"+s.Addr().String()+"/case/"+c.ID, oneSpec(&jobv1.Fetch{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := r.Final().Redirect, "http://"+s.Addr().String()+c.Next; got != want {
+		t.Errorf("it leads to %s, want %s", got, want)
 	}
 }
 

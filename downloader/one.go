@@ -268,7 +268,7 @@ func (o *one) read(s *Step, u weburl.URL) {
 	}
 	s.ContentType = string(h.Get("Content-Type"))
 	if loc := h.Get("Location"); loc != nil && s.Status/100 == 3 && s.Status != 304 {
-		if to, err := u.Resolve(string(loc)); err == nil && to.IsHTTP() {
+		if to, err := u.Resolve(string(weburl.FromHeader(loc))); err == nil && to.IsHTTP() {
 			s.Redirect, _, _ = strings.Cut(to.Canonical().String(), "#")
 		}
 	}

@@ -38,7 +38,7 @@ func (x *exchange) learn(head []byte) *failure {
 		return &failure{ClassNotStarted, "auth-challenge", "the server asks who we are; the next fetch says it"}
 	}
 	if changed && x.head.Status/100 == 3 {
-		if loc := h.Get("Location"); loc != nil && t.same(string(loc)) && x.set.Jar.Again(t.url()) {
+		if loc := h.Get("Location"); loc != nil && t.same(string(weburl.FromHeader(loc))) && x.set.Jar.Again(t.url()) {
 			return &failure{ClassNotStarted, "cookie-redirect", "the URL redirects to itself with a cookie; the next fetch carries it"}
 		}
 	}

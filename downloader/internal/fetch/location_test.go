@@ -24,7 +24,7 @@ func FuzzLocation(f *testing.F) {
 		if err != nil || !from.IsHTTP() {
 			return
 		}
-		to, err := from.Resolve(string(location))
+		to, err := from.Resolve(string(weburl.FromHeader(location)))
 		if err != nil || !to.IsHTTP() {
 			return
 		}

@@ -178,6 +178,7 @@ func (w *worker) fromHeaders(p *page.Page) {
 		}
 		w.header = linkscan.HeaderLinks(w.header[:0], string(field.Name), string(field.Value))
 		for _, l := range w.header {
+			l.URL = weburl.FromHeader(l.URL)
 			switch l.Attr {
 			case linkscan.AttrHeaderLocation:
 				p.LinksFound++
