@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"lycosa.dev/internal/config"
+	"lycosa.dev/internal/job"
 	"lycosa.dev/internal/service"
+	jobv1 "lycosa.dev/proto/gen/lycosa/job/v1"
 )
 
 // Port is the scheduler's default port.
@@ -28,7 +30,11 @@ type Config struct {
 	CheckpointInterval time.Duration `yaml:"checkpoint_interval" usage:"how often a snapshot of the frontier is made; 0: never"`
 	CheckpointDir      string        `yaml:"checkpoint_dir" usage:"folder of the snapshots, on the frontier's file system so that files can be linked"`
 	CheckpointKeep     int           `yaml:"checkpoint_keep" usage:"how many snapshots are kept"`
+	GroupsFile         string        `yaml:"groups_file" usage:"YAML file of named groups of hosts and networks that share a clock in all jobs (groups: as in a job file)"`
 	CommitWindow       int           `yaml:"commit_window" usage:"commits worked on at a time on one stream"`
+
+	// Groups are named groups beside those of GroupsFile.
+	Groups []*jobv1.ClockGroup `yaml:"-"`
 
 	// SingleProcess: the ring is one process, so leases found at the start
 	// belong to nobody. It is no setting of the binary.
@@ -91,6 +97,9 @@ func (c Config) Validate() error {
 	}
 	if c.CheckpointKeep < 1 {
 		errs = append(errs, config.Invalid("checkpoint_keep", "must be at least 1, is %d", c.CheckpointKeep))
+	}
+	if err := job.CheckGroups(c.Groups); err != nil {
+		errs = append(errs, err)
 	}
 	if c.CommitWindow < 1 {
 		errs = append(errs, config.Invalid("commit_window", "must be at least 1, is %d", c.CommitWindow))

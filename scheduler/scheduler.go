@@ -96,12 +96,16 @@ func (s *Scheduler) setRunning(err error) {
 // come home and closes the frontier.
 func (s *Scheduler) Run(ctx context.Context) (err error) {
 	defer func() { s.setRunning(fmt.Errorf("the scheduler has stopped: %w", errors.Join(err, context.Canceled))) }()
+	groups, err := s.cfg.groups()
+	if err != nil {
+		return err
+	}
 	store, err := frontier.OpenStoreWith(s.cfg.Dir, s.cfg.StoreCacheBytes)
 	if err != nil {
 		return err
 	}
 	f, err := frontier.Open(ctx, frontier.Options{
-		Store: store, Logger: s.log, Registerer: s.deps.Registerer, Lookup: s.lookup,
+		Store: store, Logger: s.log, Registerer: s.deps.Registerer, Lookup: s.lookup, Groups: groups,
 		LeaseDeadline: s.cfg.LeaseDeadline, LeaseGrace: s.cfg.LeaseGrace, MaxLease: s.cfg.MaxLease,
 		MaxActiveHosts: s.cfg.MaxActiveHosts, DeadLeasesAtStart: s.cfg.SingleProcess, AdoptWait: s.cfg.AdoptWait,
 		SeenFilterBytes: s.cfg.SeenFilterBytes, SeenCacheBytes: s.cfg.SeenCacheBytes,
@@ -166,7 +170,7 @@ func toStatus(err error) error {
 		return status.Error(codes.NotFound, err.Error())
 	case errors.Is(err, frontier.ErrJobExists):
 		return status.Error(codes.AlreadyExists, err.Error())
-	case errors.Is(err, frontier.ErrConflict), errors.Is(err, frontier.ErrState):
+	case errors.Is(err, frontier.ErrConflict), errors.Is(err, frontier.ErrGroup), errors.Is(err, frontier.ErrState):
 		return status.Error(codes.FailedPrecondition, err.Error())
 	case errors.Is(err, frontier.ErrStorage):
 		return status.Error(codes.ResourceExhausted, err.Error())

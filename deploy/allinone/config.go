@@ -10,6 +10,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"lycosa.dev/internal/telemetry"
+	jobv1 "lycosa.dev/proto/gen/lycosa/job/v1"
 )
 
 // Config is how a Process is set up. Dir is required; see Default for the rest.
@@ -32,6 +33,10 @@ type Config struct {
 	// Capacity is how many leases are worked on at a time, over all jobs; a
 	// job's own limit is in its spec.
 	Capacity int
+
+	// Groups are named groups of hosts and networks that share a clock in all
+	// jobs.
+	Groups []*jobv1.ClockGroup
 
 	// Logger gets what an operator should know; nil discards.
 	Logger *slog.Logger

@@ -145,6 +145,7 @@ func (p *Process) wire() error {
 	}
 	sc := scheduler.Default()
 	sc.Listen, sc.Dir, sc.SingleProcess, sc.DrainTimeout = inproc("scheduler"), p.layout.Frontier(), true, p.cfg.DrainTimeout
+	sc.Groups = p.cfg.Groups
 	if p.scheduler, err = scheduler.New(sc, deps("scheduler")); err != nil {
 		return fmt.Errorf("scheduler: %w", err)
 	}

@@ -65,31 +65,7 @@ func validateLimits(s *jobv1.Spec, bad func(field, format string, args ...any)) 
 		"domain_limit": p.GetDomainLimit(), "job_limit": p.GetJobLimit()} {
 		validateClock("politeness."+field, l, bad)
 	}
-	names := map[string]bool{}
-	for i, g := range p.GetGroups() {
-		at := fmt.Sprintf("politeness.groups[%d]", i)
-		if !validName.MatchString(g.GetName()) {
-			bad(at+".name", "must be 1 to 64 letters, digits, \"-\" or \"_\", is %q", g.GetName())
-		}
-		if names[g.GetName()] {
-			bad(at+".name", "%q is the name of another group", g.GetName())
-		}
-		names[g.GetName()] = true
-		if len(g.GetHosts())+len(g.GetNets()) == 0 {
-			bad(at, "has neither hosts nor nets: nothing belongs to it")
-		}
-		for j, h := range g.GetHosts() {
-			if err := CheckHostPattern(h); err != nil {
-				bad(fmt.Sprintf("%s.hosts[%d]", at, j), "%v", err)
-			}
-		}
-		for j, n := range g.GetNets() {
-			if _, err := ParseNet(n); err != nil {
-				bad(fmt.Sprintf("%s.nets[%d]", at, j), "%v", err)
-			}
-		}
-		validateClock(at+".limit", g.GetLimit(), bad)
-	}
+	validateGroups("politeness.groups", p.GetGroups(), bad)
 	classes := map[jobv1.FailureClass]bool{}
 	for i, f := range p.GetFailures() {
 		at := fmt.Sprintf("politeness.failures[%d]", i)

@@ -43,11 +43,19 @@ func (e *FieldError) Error() string {
 // ParseYAML decodes a job file strictly; file is the name that errors show.
 // The result has no defaults filled in. Errors are *FieldError values joined.
 func ParseYAML(file string, data []byte) (*jobv1.Spec, error) {
+	spec := &jobv1.Spec{}
+	if err := parse(file, data, "a job file", spec.ProtoReflect()); err != nil {
+		return nil, err
+	}
+	return spec, nil
+}
+
+// parse decodes a file of one document; what is what the file is, in errors.
+func parse(file string, data []byte, what string, into protoreflect.Message) error {
 	parsed, err := parser.ParseBytes(data, 0)
 	if err != nil {
-		return nil, syntaxError(file, err)
+		return syntaxError(file, err)
 	}
-	spec := &jobv1.Spec{}
 	d := &decoder{file: file}
 	docs := 0
 	for _, doc := range parsed.Docs {
@@ -55,15 +63,12 @@ func ParseYAML(file string, data []byte) (*jobv1.Spec, error) {
 			continue
 		}
 		if docs++; docs > 1 {
-			d.fail(doc.Body, "", "a job file holds one document; this is a second one")
+			d.fail(doc.Body, "", "%s holds one document; this is a second one", what)
 			break
 		}
-		d.message(doc.Body, "", spec.ProtoReflect())
+		d.message(doc.Body, "", into)
 	}
-	if len(d.errs) > 0 {
-		return nil, errors.Join(d.errs...)
-	}
-	return spec, nil
+	return errors.Join(d.errs...)
 }
 
 func syntaxError(file string, err error) error {

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 
 	"lycosa.dev/deploy/allinone"
 	"lycosa.dev/deploy/internal/report"
+	"lycosa.dev/internal/job"
 	"lycosa.dev/internal/rpc"
 	"lycosa.dev/internal/telemetry"
 	gatewayv1 "lycosa.dev/proto/gen/lycosa/gateway/v1"
@@ -23,6 +25,7 @@ type upCmd struct {
 	TokenFile  string   `placeholder:"FILE" help:"File whose first line is the token that callers must send (or LYCOSA_TOKEN)."`
 	Debug      string   `placeholder:"HOST:PORT" default:"127.0.0.1:9070" help:"Loopback address of metrics, pprof and health; empty: off (default 127.0.0.1:9070)."`
 	DNS        []string `name:"dns" placeholder:"ADDR:PORT" help:"DNS server (default: those of /etc/resolv.conf)."`
+	Groups     string   `placeholder:"FILE" help:"YAML file of named groups of hosts and networks that share a clock in all jobs."`
 	OTLP       string   `name:"otlp" placeholder:"HOST:PORT" help:"OTLP gRPC collector that gets the traces, such as 127.0.0.1:4317."`
 	TraceRatio float64  `placeholder:"F" default:"0.01" help:"Share of leases that are traced (default 0.01)."`
 	LogLevel   string   `placeholder:"LEVEL" default:"info" help:"debug, info, warn or error (default info)."`
@@ -33,6 +36,14 @@ type upCmd struct {
 func (*upCmd) Help() string {
 	return `Jobs are created with ` + "`lycosa job create`" + ` or grpcurl. They go on where they were
 when the process starts again.
+
+Groups are the many names and networks of one operator under one clock, for all
+jobs together; a job cannot define one of the same name:
+  groups:
+    - name: hoster
+      hosts: ["*.example.net", example.org]
+      nets: [192.0.2.0/24]
+      limit: {min_delay: 2s, concurrency: 1, rate_bytes: 1MiB, pages_per_day: 50000}
 
 Examples:
   lycosa up --dir data --otlp 127.0.0.1:4317 --trace-ratio 1
@@ -94,6 +105,15 @@ func (c *upCmd) config(a *App, log *slog.Logger) (allinone.Config, error) {
 	cfg.Listen, cfg.TLS, cfg.Token, cfg.Debug = c.Listen, tlsConf, token, c.Debug
 	cfg.DNS, cfg.OTLP, cfg.TraceRatio, cfg.Logger = c.DNS, c.OTLP, c.TraceRatio, log
 	cfg.AllowNoContact = true
+	if c.Groups != "" {
+		data, err := os.ReadFile(c.Groups)
+		if err != nil {
+			return cfg, usage("--groups: %w", err)
+		}
+		if cfg.Groups, err = job.ParseGroups(c.Groups, data); err != nil {
+			return cfg, usage("--groups: %w", err)
+		}
+	}
 	if err := cfg.Validate(); err != nil {
 		return cfg, usage("%w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	crawlv1 "lycosa.dev/proto/gen/lycosa/crawl/v1"
+	jobv1 "lycosa.dev/proto/gen/lycosa/job/v1"
 
 	"lycosa.dev/scheduler/internal/frontier/store"
 )
@@ -73,6 +74,10 @@ type Options struct {
 	// RandomID makes lease ids, frontier epochs and job secrets. Default:
 	// crypto/rand.
 	RandomID func() uint64
+
+	// Groups are the deployment's named clocks: every job is under them. Default:
+	// none, and only the groups of jobs count.
+	Groups []*jobv1.ClockGroup
 
 	// LeaseDeadline is how long a lease lasts without a renewal. Default: 5m.
 	LeaseDeadline time.Duration

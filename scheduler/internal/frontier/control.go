@@ -36,6 +36,9 @@ func (f *Frontier) ApplyJob(ctx context.Context, id string, spec *jobv1.Spec, cr
 					return nil, fmt.Errorf("job %q: %w: %w", id, ErrConflict, err)
 				}
 			}
+			if err := f.checkGroups(spec); err != nil {
+				return nil, fmt.Errorf("job %q: %w", id, err)
+			}
 			f.sweepFor(b, j, j.spec, spec)
 			j.setSpec(proto.CloneOf(spec))
 			j.lookAtRetired()
@@ -51,6 +54,9 @@ func (f *Frontier) ApplyJob(ctx context.Context, id string, spec *jobv1.Spec, cr
 		}
 		if id == "" || strings.ContainsRune(id, 0) {
 			return nil, fmt.Errorf("job id %q: want a name", id)
+		}
+		if err := f.checkGroups(spec); err != nil {
+			return nil, fmt.Errorf("job %q: %w", id, err)
 		}
 		created = true
 		j = &job{id: id, num: f.nextNum, secret: f.newID(), epoch: f.newID(), version: 1,

@@ -13,6 +13,7 @@ import (
 
 	"lycosa.dev/scheduler/internal/frontier/sieve"
 	"lycosa.dev/scheduler/internal/frontier/store"
+	"lycosa.dev/scheduler/internal/politeness"
 	"lycosa.dev/scheduler/internal/shard"
 )
 
@@ -46,7 +47,8 @@ type Frontier struct {
 	hosts    map[string]*host
 	addrs    map[netip.Addr]*limiter
 	limiters map[string]*limiter
-	closed   limiterHeap // clocks with waiters
+	groups   []politeness.Group // the deployment's; never changes
+	closed   limiterHeap        // clocks with waiters
 	traps    trapTable
 	sweptAt  time.Time // when idle clocks were forgotten last
 	tickets  uint64
@@ -152,7 +154,7 @@ func (f *Frontier) newID() uint64 {
 func newFrontier(o Options) *Frontier {
 	o = o.withDefaults()
 	f := &Frontier{
-		o: o, st: o.Store, log: o.Logger, met: newMetrics(o.Registerer),
+		o: o, st: o.Store, log: o.Logger, met: newMetrics(o.Registerer), groups: politeness.GroupsOf(o.Groups),
 		jobs: map[string]*job{}, byNum: map[uint32]*job{}, nextNum: 1,
 		hosts: map[string]*host{}, addrs: map[netip.Addr]*limiter{}, limiters: map[string]*limiter{}, leases: map[uint64]*lease{},
 		ready: map[string]chan struct{}{}, changed: make(chan struct{}),

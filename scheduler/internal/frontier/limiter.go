@@ -144,7 +144,15 @@ func (f *Frontier) clocksOf(q *queue, list []under) []under {
 	if !pol.DomainLimit.None() {
 		list = append(list, under{f.limiter("domain " + h.domainName()), pol.DomainLimit})
 	}
+	for i := range f.groups {
+		if g := &f.groups[i]; g.Covers(h.key, h.addrs) {
+			list = append(list, under{f.limiter("group " + g.Name), g.Limit})
+		}
+	}
 	for i := range pol.Groups {
+		if f.ownGroup(pol.Groups[i].Name) {
+			continue // the deployment says what belongs to it
+		}
 		if g := &pol.Groups[i]; g.Covers(h.key, h.addrs) {
 			list = append(list, under{f.limiter("group " + g.Name), g.Limit})
 		}

@@ -67,6 +67,7 @@ func Open(ctx context.Context, o Options) (*Frontier, error) {
 	if err := f.recoverLeases(); err != nil {
 		return nil, errors.Join(err, f.st.Close())
 	}
+	f.noteGroups()
 	f.notify(f.kickTick)
 	f.notify(f.kickDecide)
 	return f, nil

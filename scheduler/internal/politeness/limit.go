@@ -76,7 +76,8 @@ func (g *Group) Covers(hostKey string, addrs []netip.Addr) bool {
 	return false
 }
 
-func groupsOf(list []*jobv1.ClockGroup) []Group {
+// GroupsOf makes named clocks of their settings.
+func GroupsOf(list []*jobv1.ClockGroup) []Group {
 	var out []Group
 	for _, c := range list {
 		g := Group{Name: c.GetName(), Limit: limitOf(c.GetLimit()), hosts: c.GetHosts()}

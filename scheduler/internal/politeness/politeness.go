@@ -89,7 +89,7 @@ func New(spec *jobv1.Spec) Rules {
 		r.perAddress, r.perAddressSet = int(p.GetPerAddress()), true
 	}
 	r.HostLimit, r.DomainLimit, r.JobLimit = limitOf(p.GetHostLimit()), limitOf(p.GetDomainLimit()), limitOf(p.GetJobLimit())
-	r.address, r.Groups = limitOf(p.GetAddressLimit()), groupsOf(p.GetGroups())
+	r.address, r.Groups = limitOf(p.GetAddressLimit()), GroupsOf(p.GetGroups())
 	r.failures = failuresOf(p, &r)
 	for _, s := range spec.GetFetch().GetAllowNet() {
 		if n, err := netip.ParsePrefix(s); err == nil {
