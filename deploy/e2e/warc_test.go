@@ -22,7 +22,7 @@ import (
 // Content-Length.
 type record struct {
 	file    string
-	fields  map[string]string // names in lower case
+	fields  map[string]string // names in lower case; values of one name joined by commas
 	version string
 	block   []byte
 }
@@ -116,7 +116,11 @@ func readWARCFile(path string) ([]record, error) {
 			if !ok {
 				return recs, fmt.Errorf("record %d: header line %q", len(recs), line)
 			}
-			rec.fields[strings.ToLower(name)] = strings.TrimSpace(value)
+			name = strings.ToLower(name)
+			if before, again := rec.fields[name]; again {
+				value = before + "," + value
+			}
+			rec.fields[name] = strings.TrimSpace(value)
 		}
 		var length int64
 		if _, err := fmt.Sscan(rec.fields["content-length"], &length); err != nil {
