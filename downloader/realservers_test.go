@@ -14,6 +14,7 @@ import (
 
 	"lycosa.dev/downloader"
 	"lycosa.dev/downloader/internal/fetch"
+	"lycosa.dev/internal/testdeps"
 	jobv1 "lycosa.dev/proto/gen/lycosa/job/v1"
 )
 
@@ -26,18 +27,6 @@ func freePort(t *testing.T) int {
 	}
 	defer lis.Close()
 	return lis.Addr().(*net.TCPAddr).Port
-}
-
-// find returns a server's program; distributions put it where only root looks.
-func find(t *testing.T, name string) string {
-	t.Helper()
-	for _, p := range []string{name, "/usr/sbin/" + name, "/usr/local/sbin/" + name} {
-		if bin, err := exec.LookPath(p); err == nil {
-			return bin
-		}
-	}
-	t.Skipf("%s is not installed", name)
-	return ""
 }
 
 // webRoot is a folder with pages and a certificate for old.test.
@@ -55,7 +44,7 @@ func webRoot(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	out, err := exec.Command(find(t, "openssl"), "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", filepath.Join(dir, "key.pem"),
+	out, err := exec.Command(testdeps.Program(t, "openssl"), "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", filepath.Join(dir, "key.pem"),
 		"-out", filepath.Join(dir, "cert.pem"), "-days", "3", "-subj", "/CN=old.test").CombinedOutput()
 	if err != nil {
 		t.Fatalf("openssl: %v\n%s", err, out)
@@ -95,7 +84,7 @@ func start(t *testing.T, ports []int, bin string, args ...string) {
 // coded and not, whole and conditional.
 func TestRealServers(t *testing.T) {
 	t.Run("nginx", func(t *testing.T) {
-		bin, dir := find(t, "nginx"), webRoot(t)
+		bin, dir := testdeps.Program(t, "nginx"), webRoot(t)
 		plain, secure := freePort(t), freePort(t)
 		conf := fmt.Sprintf(`daemon off; master_process off; worker_processes 1; pid %[1]s/pid; error_log stderr;
 events { worker_connections 64; }
@@ -114,13 +103,13 @@ server { listen 127.0.0.1:%[3]d ssl http2; ssl_certificate cert.pem; ssl_certifi
 		}
 	})
 	t.Run("apache2", func(t *testing.T) {
-		bin, dir := find(t, "apache2"), webRoot(t)
+		bin, dir := testdeps.Program(t, "apache2"), webRoot(t)
 		plain, secure := freePort(t), freePort(t)
 		var modules strings.Builder
 		for _, m := range []string{"mpm_event", "authz_core", "mime", "deflate", "filter", "ssl", "socache_shmcb", "http2"} {
 			path := "/usr/lib/apache2/modules/mod_" + m + ".so"
 			if _, err := os.Stat(path); err != nil {
-				t.Skipf("apache2 has no module %s", m)
+				testdeps.Missing(t, "apache2 has no module %s", m)
 			}
 			fmt.Fprintf(&modules, "LoadModule %s_module %s\n", m, path)
 		}

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"lycosa.dev/internal/testdeps"
 )
 
 // TestComplete: real documentation, served by a real web server, is crawled to
@@ -13,10 +15,7 @@ import (
 // WARC holds is exactly what an independent method finds, each once.
 func TestComplete(t *testing.T) {
 	t.Parallel()
-	sites := os.Getenv("LYCOSA_SITES")
-	if sites == "" {
-		t.Skip("LYCOSA_SITES is not set: it names a folder of unpacked Debian packages (make test-deps)")
-	}
+	sites := testdeps.Folder(t, "LYCOSA_SITES")
 	for _, c := range []struct {
 		name  string
 		seeds []string
@@ -34,7 +33,7 @@ func TestComplete(t *testing.T) {
 			}
 			root := filepath.Join(sites, c.name, "usr", "share")
 			if _, err := os.Stat(root); err != nil {
-				t.Skipf("%v (make test-deps)", err)
+				testdeps.Missing(t, "%v", err)
 			}
 			complete(t, root, c.seeds, c.least)
 		})

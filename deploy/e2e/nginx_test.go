@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"lycosa.dev/internal/testdeps"
 )
 
 // nginx is a real web server that serves a folder; its access log is the
@@ -32,16 +33,10 @@ type hit struct {
 // no nginx.
 func startNginx(t testing.TB, root string) *nginx {
 	t.Helper()
-	path, err := exec.LookPath("nginx")
-	if err != nil {
-		path = "/usr/sbin/nginx"
-		if _, err := os.Stat(path); err != nil {
-			t.Skip("no nginx in PATH or /usr/sbin: make test-deps installs it")
-		}
-	}
+	path := testdeps.Program(t, "nginx")
 	mime := "/etc/nginx/mime.types"
 	if _, err := os.Stat(mime); err != nil {
-		t.Skipf("nginx without its mime.types: %v", err)
+		testdeps.Missing(t, "nginx without its mime.types: %v", err)
 	}
 	dir := t.TempDir()
 	n := &nginx{addr: freeAddrs(t, 1)[0], log: filepath.Join(dir, "access.log")}

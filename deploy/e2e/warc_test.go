@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lycosa.dev/internal/testdeps"
 )
 
 // record is a WARC record as this package's own reader sees it, which knows
@@ -167,6 +169,9 @@ func warcio(t testing.TB, files []string) {
 	folder := os.Getenv("LYCOSA_WARCIO")
 	node, err := exec.LookPath("node")
 	if folder == "" || err != nil {
+		if os.Getenv(testdeps.Required) != "" {
+			t.Errorf("no npm warcio: LYCOSA_WARCIO=%q, node: %v", folder, err)
+		}
 		t.Logf("WARC files are not read by npm warcio: LYCOSA_WARCIO=%q (make test-deps installs it), node: %v", folder, err)
 		return
 	}

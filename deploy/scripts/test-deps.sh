@@ -21,6 +21,7 @@ want nginx nginx-light
 want apache2 apache2-bin
 want unbound unbound
 want nsd nsd
+want openssl openssl
 want node nodejs
 want npm npm
 

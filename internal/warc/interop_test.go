@@ -20,6 +20,7 @@ import (
 	"github.com/nlnwa/gowarc/v3"
 
 	"lycosa.dev/internal/httpwire"
+	"lycosa.dev/internal/testdeps"
 	"lycosa.dev/internal/warc"
 )
 
@@ -190,14 +191,7 @@ func mustRead(t testing.TB, path string) []byte {
 // TestWarcio: npm warcio reads every record at the same place and agrees with
 // every digest, chunked and content-coded responses among them.
 func TestWarcio(t *testing.T) {
-	folder := os.Getenv("LYCOSA_WARCIO")
-	if folder == "" {
-		t.Skip("LYCOSA_WARCIO is not set: it names a folder that holds node_modules/warcio (npm install warcio@2.4.11)")
-	}
-	node, err := exec.LookPath("node")
-	if err != nil {
-		t.Skipf("no node: %v", err)
-	}
+	folder, node := testdeps.Folder(t, "LYCOSA_WARCIO"), testdeps.Program(t, "node")
 	path := writeShapes(t, true)
 	own := readAll(t, "x", mustRead(t, path))
 	texts := map[string]string{}

@@ -17,6 +17,7 @@ import (
 	"github.com/miekg/dns"
 
 	"lycosa.dev/dnser/internal/upstream"
+	"lycosa.dev/internal/testdeps"
 )
 
 // zoneFile is served by a real nsd; TXT padding makes big.real.test too long
@@ -57,12 +58,7 @@ func freePort(t testing.TB) int {
 // process when the test ends.
 func daemon(t testing.TB, path string, conf func(dir string, port int) string, args ...string) netip.AddrPort {
 	t.Helper()
-	bin, err := exec.LookPath(path)
-	if err != nil {
-		if bin = filepath.Join("/usr/sbin", path); !executable(bin) {
-			t.Skipf("%s is not installed (apt-get install %s)", path, path)
-		}
-	}
+	bin := testdeps.Program(t, path)
 	dir, port := t.TempDir(), freePort(t)
 	file := filepath.Join(dir, path+".conf")
 	if err := os.WriteFile(file, []byte(conf(dir, port)), 0o600); err != nil {
@@ -100,11 +96,6 @@ func daemon(t testing.TB, path string, conf func(dir string, port int) string, a
 	}
 	t.Fatalf("%s does not answer", path)
 	return addr
-}
-
-func executable(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode()&0o111 != 0
 }
 
 func startNSD(t testing.TB) netip.AddrPort {

@@ -15,16 +15,14 @@ import (
 
 	"lycosa.dev/downloader/internal/fetch"
 	"lycosa.dev/downloader/internal/wire"
+	"lycosa.dev/internal/testdeps"
 )
 
 // openssl runs `openssl s_server -WWW` with the given options until the test
 // ends, and returns its address.
 func openssl(t *testing.T, options ...string) netip.AddrPort {
 	t.Helper()
-	bin, err := exec.LookPath("openssl")
-	if err != nil {
-		t.Skip("openssl is not installed")
-	}
+	bin := testdeps.Program(t, "openssl")
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "page.html"), []byte("<p>hello</p>"), 0o600); err != nil {
 		t.Fatal(err)
