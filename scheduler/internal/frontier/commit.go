@@ -77,12 +77,23 @@ func (f *Frontier) commit(req *schedulerv1.CommitRequest, kept []byte) (store.Pe
 			told, known = l.told, true
 		}
 		c, page := f.outcome(b, j, out, kept, now)
-		if !known && page != nil {
-			told = page.depth
+		if page != nil && j.maxDepth >= 0 {
+			if !known {
+				told = page.depth
+			}
+			cands = f.keepEdges(b, j, found{key: page.key, depth: page.depth, told: told, late: !known}, cands)
+			if page.depth < told || !known {
+				// It came nearer after parts of its links had come, perhaps.
+				f.lowerLater(b, j, page.key, page.depth)
+			}
 		}
-		cands = f.keepEdges(b, j, page, told, cands)
 		if c != nil {
 			cands = append([]*crawlv1.Candidate{c}, cands...)
+		}
+	}
+	if part := req.GetPart(); part > 0 {
+		if page, ok := f.leasedPage(j, out, part); ok {
+			cands = f.keepEdges(b, j, page, cands)
 		}
 	}
 	f.commitAddresses(b, req.GetHosts(), now)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"slices"
 
+	specs "lycosa.dev/internal/job"
 	crawlv1 "lycosa.dev/proto/gen/lycosa/crawl/v1"
 	schedulerv1 "lycosa.dev/proto/gen/lycosa/scheduler/v1"
 
@@ -27,6 +28,16 @@ type edge struct {
 
 func edgesKey(num uint32, key uint64) []byte {
 	return binary.BigEndian.AppendUint64(numbered(kindEdges, num), key)
+}
+
+// edgesPart is the key of the links of a part of a page's commit. They lie
+// behind the page's own, in order.
+func edgesPart(num uint32, key uint64, part uint32) []byte {
+	k := edgesKey(num, key)
+	if part > 0 {
+		k = binary.BigEndian.AppendUint32(k, part)
+	}
+	return k
 }
 
 func lowerKey(num uint32, key uint64) []byte {
@@ -55,20 +66,54 @@ func decodeEdges(key, value []byte) ([]edge, error) {
 	return list, r.err
 }
 
-// keepEdges keeps the links of a page that may come nearer to the seeds, and
-// corrects the depth of those that were found by a lease that was told another:
-// told.
-func (f *Frontier) keepEdges(b *store.Batch, j *job, page *entry, told uint32, cands []*crawlv1.Candidate) []*crawlv1.Candidate {
-	if j.maxDepth < 0 || page == nil {
-		return cands
+// found is a page whose links are committed.
+type found struct {
+	key   uint64
+	depth uint32 // where it stands
+	told  uint32 // where its lease stood
+	late  bool   // the lease is not known any more: told is the page's depth
+	part  uint32 // of the commit
+}
+
+// leasedPage is the page of a part of a commit that has no outcome; false: none
+// whose links can come nearer.
+func (f *Frontier) leasedPage(j *job, out *crawlv1.Outcome, part uint32) (found, bool) {
+	if j.maxDepth < 0 || out.GetPurpose() != crawlv1.Purpose_PURPOSE_PAGE {
+		return found{}, false
 	}
+	if l := f.leases[out.GetLeaseId()]; l != nil && l.page != nil {
+		return found{key: l.page.key, depth: l.page.depth, told: l.told, part: part}, true
+	}
+	k := j.key(out.GetUrl())
+	v, ok := f.get(urlKey(j.num, k))
+	if !ok {
+		return found{}, false
+	}
+	rec, err := decodeURL(urlKey(j.num, k), v)
+	return found{key: k, depth: rec.depthOr(0), told: rec.depthOr(0), late: true, part: part}, err == nil
+}
+
+func (r *urlRecord) depthOr(d uint32) uint32 {
+	if r == nil {
+		return d
+	}
+	return r.depth
+}
+
+// keepEdges keeps the links of a page, or of a part of them, that may come
+// nearer to the seeds, and corrects the depth of those that were found by a
+// lease that was told another.
+func (f *Frontier) keepEdges(b *store.Batch, j *job, page found, cands []*crawlv1.Candidate) []*crawlv1.Candidate {
 	copied := false
 	least := make(map[uint64]uint32, len(cands))
 	for i, c := range cands {
 		if c.GetSeed() {
 			continue
 		}
-		more := c.GetDepth() - min(told, c.GetDepth())
+		more := c.GetDepth() - min(page.told, c.GetDepth())
+		if page.late && c.GetHopPath() != "" { // the lease may have been told more
+			more = min(more, specs.DepthAdded(c.GetHopPath()[len(c.GetHopPath())-1]))
+		}
 		if depth := page.depth + more; depth < c.GetDepth() {
 			near := &crawlv1.Candidate{Url: c.GetUrl(), HostKey: c.GetHostKey(), Priority: c.GetPriority(), Depth: depth,
 				HopPath: c.GetHopPath(), Referrer: c.GetReferrer(), Redirects: c.GetRedirects(), Rule: c.GetRule(), LastModified: c.GetLastModified()}
@@ -95,7 +140,7 @@ func (f *Frontier) keepEdges(b *store.Batch, j *job, page *entry, told uint32, c
 		}
 		return 1
 	})
-	key := edgesKey(j.num, page.key)
+	key := edgesPart(j.num, page.key, page.part)
 	b.Set(key, encodeEdges(key, list))
 	return cands
 }
@@ -106,9 +151,16 @@ func (f *Frontier) lowerLater(b *store.Batch, j *job, key uint64, depth uint32) 
 	if j.maxDepth < 0 || int64(depth) > j.maxDepth {
 		return // its links have a place only if they are within max_depth
 	}
+	f.lowerFrom(b, j, key, depth, 0)
+}
+
+// lowerFrom puts a page among those whose links come nearer, from a part of
+// them on.
+func (f *Frontier) lowerFrom(b *store.Batch, j *job, key uint64, depth, part uint32) {
 	k := lowerKey(j.num, key)
 	w := newWriter()
 	w.uint(uint64(depth))
+	w.uint(uint64(part))
 	b.Set(k, w.seal(k))
 	j.lowering = true
 }
@@ -146,21 +198,37 @@ func (f *Frontier) lowerSome(max int) (int, error) {
 	return n, nil
 }
 
-// lowerLinks gives the links of one page what its depth makes of theirs.
+// lowerLinks gives the links of one page what its depth makes of theirs, those
+// of one part at a time.
 func (f *Frontier) lowerLinks(j *job, key, value []byte) error {
 	now := f.now()
 	b := f.newBatch()
 	b.Delete(key)
 	page := binary.BigEndian.Uint64(key[5:])
 	r, err := open(key, value)
-	var list []edge
 	var picks []pick
 	if err == nil {
-		depth := r.u32()
-		if v, ok := f.get(edgesKey(j.num, page)); ok {
-			if list, err = decodeEdges(edgesKey(j.num, page), v); err != nil {
-				f.damaged = append(f.damaged, [2][]byte{edgesKey(j.num, page), slices.Clone(v)})
+		depth, from := r.u32(), r.u32()
+		var list []edge
+		part, seen := uint32(0), false
+		prefix := edgesKey(j.num, page)
+		if err := f.st.Scan(edgesPart(j.num, page, from), after(prefix), func(k, v []byte) bool {
+			if seen {
+				part = binary.BigEndian.Uint32(k[len(prefix):]) // the next one
+				return false
 			}
+			seen = true
+			var err error
+			if list, err = decodeEdges(k, v); err != nil {
+				f.damaged = append(f.damaged, [2][]byte{slices.Clone(k), slices.Clone(v)})
+			}
+			return true
+		}); err != nil {
+			f.fail(err)
+			return f.err
+		}
+		if part > 0 {
+			f.lowerFrom(b, j, page, depth, part)
 		}
 		a := admission{f: f, b: b, now: now, stored: map[queueName]bool{}, touched: map[*host]struct{}{}}
 		for _, e := range list {
