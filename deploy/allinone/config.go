@@ -28,6 +28,14 @@ type Config struct {
 
 	// DNS are the servers to ask, ADDR or ADDR:PORT; none: /etc/resolv.conf's.
 	DNS []string
+	// DNSRecords keeps what the DNS servers answer as WARC records, in the folder
+	// of the WARC files (dns-dnser-….warc.gz).
+	DNSRecords bool
+	// Secrets is the folder of the secrets that jobs name; "" is "secrets" in Dir.
+	Secrets string
+	// ProxyNet are networks in which the proxies of jobs may lie although they are
+	// private, loopback or otherwise special.
+	ProxyNet []string
 	// AllowNoContact accepts jobs that do not say who answers for them.
 	AllowNoContact bool
 	// Capacity is how many leases are worked on at a time, over all jobs; a

@@ -35,6 +35,10 @@ func (l Layout) DNSCache() string { return filepath.Join(string(l), "dns.cache")
 // Cookies is the folder of the jobs' cookies, a cookies.txt each.
 func (l Layout) Cookies() string { return filepath.Join(string(l), "cookies") }
 
+// Secrets is the folder of the secrets that jobs name, a file each (mode 0600),
+// if whoever runs the process makes one.
+func (l Layout) Secrets() string { return filepath.Join(string(l), "secrets") }
+
 // Socket is where a living process serves AdminService.
 func (l Layout) Socket() string { return filepath.Join(string(l), "lycosa.sock") }
 

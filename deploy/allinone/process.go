@@ -123,6 +123,9 @@ func (p *Process) wire() error {
 
 	dc := dnser.Default()
 	dc.Listen, dc.Scheduler, dc.DNS, dc.CacheFile = inproc("dnser"), inproc("scheduler"), p.cfg.DNS, p.layout.DNSCache()
+	if p.cfg.DNSRecords {
+		dc.WARCDir = p.layout.WARC()
+	}
 	ds, err := dnser.New(dc, deps("dnser"))
 	if err := add("dnser", ds, err); err != nil {
 		return err
@@ -135,7 +138,10 @@ func (p *Process) wire() error {
 	}
 	lc := downloader.Default()
 	lc.Listen, lc.Scheduler, lc.Capacity = inproc("downloader"), inproc("scheduler"), p.cfg.Capacity
-	lc.CookiesDir = p.layout.Cookies()
+	lc.CookiesDir, lc.ProxyNet, lc.SecretsDir = p.layout.Cookies(), p.cfg.ProxyNet, p.cfg.Secrets
+	if lc.SecretsDir == "" {
+		lc.SecretsDir = p.layout.Secrets()
+	}
 	// The scheduler stops before and has waited: what is still out then has
 	// nobody to answer to.
 	lc.DrainTimeout = time.Second

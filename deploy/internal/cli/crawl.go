@@ -91,6 +91,9 @@ func (r *crawl) run(ctx context.Context) error {
 
 	cfg := allinone.Default(r.flags.Dir)
 	cfg.DNS, cfg.AllowNoContact, cfg.Logger = r.flags.DNS, true, log
+	cfg.DNSRecords, cfg.Secrets = r.flags.DNSRecords, r.flags.Secrets
+	// The proxies that whoever runs this names are the runner's own affair.
+	cfg.ProxyNet = []string{"0.0.0.0/0", "::/0"}
 	cfg.Capacity = int(max(512, spec.GetLimits().GetConcurrency()))
 	if cfg.OTLP = r.app.Getenv("LYCOSA_OTLP"); cfg.OTLP != "" {
 		if cfg.TraceRatio, err = traceRatio(r.app.Getenv("LYCOSA_TRACE_RATIO"), cfg.TraceRatio); err != nil {

@@ -28,15 +28,17 @@ type crawlFlags struct {
 	DelayFactor  *float64       `placeholder:"F" help:"Wait as a multiple of the last fetch's time (default 5)."`
 	AddressDelay *time.Duration `placeholder:"D" help:"Wait between two fetches of an address (default 100ms)."`
 
-	AllowNet  []string `placeholder:"CIDR" sep:"none" help:"Network that may be crawled although it is private or loopback."`
-	Resolve   []string `placeholder:"HOST:ADDR" sep:"none" help:"Address of a host in place of the DNS; * is every host."`
-	DNS       []string `name:"dns" placeholder:"ADDR:PORT" help:"DNS server (default: those of /etc/resolv.conf)."`
-	UserAgent *string  `placeholder:"S" help:"User-Agent (default Lycosa, its version and the contact)."`
-	Contact   *string  `placeholder:"URL|MAIL" help:"Who answers for the crawl."`
-	Robots    *string  `placeholder:"obey|ignore" help:"Whether robots.txt is obeyed (default obey)."`
-	Include   []string `placeholder:"RE" sep:"none" help:"Of what is in scope, crawl only URLs that match."`
-	Exclude   []string `placeholder:"RE" sep:"none" help:"Do not crawl URLs that match."`
-	Store     *string  `placeholder:"warc|files|none" help:"Where pages are kept, a comma list (default warc)."`
+	AllowNet   []string `placeholder:"CIDR" sep:"none" help:"Network that may be crawled although it is private or loopback."`
+	Resolve    []string `placeholder:"HOST:ADDR" sep:"none" help:"Address of a host in place of the DNS; * is every host."`
+	DNS        []string `name:"dns" placeholder:"ADDR:PORT" help:"DNS server (default: those of /etc/resolv.conf)."`
+	DNSRecords bool     `name:"dns-records" help:"Keep the answers of the DNS servers as WARC records too, in DIR/warc."`
+	Secrets    string   `placeholder:"DIR" help:"Folder of the secrets that the job names (default DIR/secrets)."`
+	UserAgent  *string  `placeholder:"S" help:"User-Agent (default Lycosa, its version and the contact)."`
+	Contact    *string  `placeholder:"URL|MAIL" help:"Who answers for the crawl."`
+	Robots     *string  `placeholder:"obey|ignore" help:"Whether robots.txt is obeyed (default obey)."`
+	Include    []string `placeholder:"RE" sep:"none" help:"Of what is in scope, crawl only URLs that match."`
+	Exclude    []string `placeholder:"RE" sep:"none" help:"Do not crawl URLs that match."`
+	Store      *string  `placeholder:"warc|files|none" help:"Where pages are kept, a comma list (default warc)."`
 
 	Recrawl  bool   `help:"Crawl a finished crawl again: another round."`
 	JSON     bool   `name:"json" help:"Progress and summary as JSON lines on standard output."`

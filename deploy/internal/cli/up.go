@@ -25,6 +25,9 @@ type upCmd struct {
 	TokenFile  string   `placeholder:"FILE" help:"File whose first line is the token that callers must send (or LYCOSA_TOKEN)."`
 	Debug      string   `placeholder:"HOST:PORT" default:"127.0.0.1:9070" help:"Loopback address of metrics, pprof and health; empty: off (default 127.0.0.1:9070)."`
 	DNS        []string `name:"dns" placeholder:"ADDR:PORT" help:"DNS server (default: those of /etc/resolv.conf)."`
+	DNSRecords bool     `name:"dns-records" help:"Keep the answers of the DNS servers as WARC records too, in DIR/warc."`
+	Secrets    string   `placeholder:"DIR" help:"Folder of the secrets that jobs name (default DIR/secrets)."`
+	ProxyNet   []string `placeholder:"CIDR" sep:"none" help:"Network in which the proxies of jobs may lie although it is private or loopback."`
 	Groups     string   `placeholder:"FILE" help:"YAML file of named groups of hosts and networks that share a clock in all jobs."`
 	OTLP       string   `name:"otlp" placeholder:"HOST:PORT" help:"OTLP gRPC collector that gets the traces, such as 127.0.0.1:4317."`
 	TraceRatio float64  `placeholder:"F" default:"0.01" help:"Share of leases that are traced (default 0.01)."`
@@ -104,7 +107,7 @@ func (c *upCmd) config(a *App, log *slog.Logger) (allinone.Config, error) {
 	}
 	cfg.Listen, cfg.TLS, cfg.Token, cfg.Debug = c.Listen, tlsConf, token, c.Debug
 	cfg.DNS, cfg.OTLP, cfg.TraceRatio, cfg.Logger = c.DNS, c.OTLP, c.TraceRatio, log
-	cfg.AllowNoContact = true
+	cfg.AllowNoContact, cfg.DNSRecords, cfg.Secrets, cfg.ProxyNet = true, c.DNSRecords, c.Secrets, c.ProxyNet
 	if c.Groups != "" {
 		data, err := os.ReadFile(c.Groups)
 		if err != nil {
