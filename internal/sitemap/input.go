@@ -9,8 +9,7 @@ import (
 	"io"
 	"strings"
 
-	"golang.org/x/net/html/charset"
-	"golang.org/x/text/encoding/unicode"
+	"lycosa.dev/internal/charset"
 )
 
 // head is how much of a document is looked at to see what it is.
@@ -97,34 +96,27 @@ func (l *limited) Read(p []byte) (int, error) {
 // decode returns a reader of UTF-8. A charset that is not known, or cannot be
 // true, counts as UTF-8.
 func decode(in *bufio.Reader, start []byte, label string) *bufio.Reader {
-	utf16 := func(e unicode.Endianness, p unicode.BOMPolicy) *bufio.Reader {
-		return bufio.NewReaderSize(unicode.UTF16(e, p).NewDecoder().Reader(in), 32<<10)
+	in16 := func(label string) *bufio.Reader {
+		return bufio.NewReaderSize(charset.Lookup(label).NewReader(in), 32<<10)
 	}
 	switch {
 	case bytes.HasPrefix(start, []byte("\xef\xbb\xbf")):
 		_, _ = in.Discard(3) // cannot fail: it was peeked
 		return in
-	case bytes.HasPrefix(start, []byte("\xff\xfe")), bytes.HasPrefix(start, []byte("\xfe\xff")):
-		return utf16(unicode.LittleEndian, unicode.ExpectBOM)
-	case bytes.HasPrefix(start, []byte("<\x00")):
-		return utf16(unicode.LittleEndian, unicode.IgnoreBOM)
-	case bytes.HasPrefix(start, []byte("\x00<")):
-		return utf16(unicode.BigEndian, unicode.IgnoreBOM)
+	case bytes.HasPrefix(start, []byte("\xff\xfe")), bytes.HasPrefix(start, []byte("<\x00")):
+		return in16("utf-16le")
+	case bytes.HasPrefix(start, []byte("\xfe\xff")), bytes.HasPrefix(start, []byte("\x00<")):
+		return in16("utf-16be")
 	}
 	if label == "" {
 		label = declared(start)
 	}
-	label = strings.ToLower(strings.TrimSpace(label))
+	e := charset.Lookup(label)
 	// A declaration that can be read as ASCII is in no wide encoding.
-	if label == "" || label == "utf-8" || label == "utf8" || strings.HasPrefix(label, "utf-16") ||
-		strings.HasPrefix(label, "utf-32") || strings.HasPrefix(label, "ucs") || strings.HasPrefix(label, "iso-10646") {
+	if e.IsUTF8() || !e.ASCIICompatible() && strings.HasPrefix(e.Name(), "utf-16") {
 		return in
 	}
-	enc, _ := charset.Lookup(label)
-	if enc == nil {
-		return in
-	}
-	return bufio.NewReaderSize(enc.NewDecoder().Reader(in), 32<<10)
+	return bufio.NewReaderSize(e.NewReader(in), 32<<10)
 }
 
 // declared returns the encoding of the XML declaration, if there is one.

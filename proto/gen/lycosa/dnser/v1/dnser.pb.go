@@ -167,7 +167,9 @@ func (x *ResolveResponse) GetAnswer() *v1.Answer {
 // LookupRequest asks for one name.
 type LookupRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Host name without port, or an address.
+	// Host name without port, or an address. Names of other scripts in their ASCII
+	// form (IDNA, "xn--…"), as canonical URLs have them; Unicode is taken too, and
+	// asked and told in ASCII.
 	Host string `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
 	// Job whose overrides (resolve, allow_net) apply; empty: none.
 	JobId string `protobuf:"bytes,2,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
