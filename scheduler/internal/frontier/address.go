@@ -153,6 +153,7 @@ func (f *Frontier) resolved(h *host, a *crawlv1.HostAddresses, err error) {
 		h.refresh = true
 		f.dnsUnavailable(h, now)
 	}
+	f.giveBack(b, now)
 	f.place(h, now)
 	_, _ = f.apply(b, false)
 }

@@ -100,6 +100,7 @@ func (f *Frontier) commit(req *schedulerv1.CommitRequest, kept []byte) (store.Pe
 	if len(cands) > 0 {
 		f.append(b, j, cands, req.GetHosts(), req.GetTraceparent())
 	}
+	f.giveBack(b, now)
 	f.saveCounters(b, j)
 	f.settle(b, j, now)
 	p, err := f.apply(b, true)
@@ -126,8 +127,16 @@ func (f *Frontier) outcome(b *store.Batch, j *job, out *crawlv1.Outcome, kept []
 	f.closeLease(b, l, endOf{took: took, known: true, connected: res.GetAddress(),
 		bytes: res.GetReceivedBytes(), page: l.page != nil && res.GetClass() == crawlv1.OutcomeClass_OUTCOME_CLASS_HTTP}, now)
 	if l.task != nil {
-		f.hostResult(h, j, out, now)
-		f.robotsOutcome(b, l, out, now)
+		f.triedRobots(b, l, out, now)
+		switch v := f.hostResult(h, j, out, now); {
+		case v == networkLost:
+			l.task.leased = false // it is tried again
+		default:
+			if v == pageRetry && netClass(res.GetClass()) {
+				f.network.tried(netTry{job: j, host: h.key, origin: l.task.origin})
+			}
+			f.robotsOutcome(b, l, out, now)
+		}
 		f.saveHost(b, h, now)
 		f.retireEmpty(b, l.queue)
 		f.place(h, now)
@@ -247,6 +256,9 @@ func (f *Frontier) pageOutcome(b *store.Batch, j *job, h *host, e *entry, out *c
 	case pageRetry:
 		e.attempts++
 		class := politeness.ClassOf(res.GetClass())
+		if netClass(res.GetClass()) {
+			f.network.tried(netTry{job: j, host: h.key, key: e.key, class: class})
+		}
 		if tries := e.failed(class); tries < j.polOf(h.key).Failure(class).Tries && e.attempts < j.polOf(h.key).MostTries() {
 			e.pos.class = classRetry
 			f.requeue(b, j, h.key, e, now)

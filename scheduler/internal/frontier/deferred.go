@@ -52,6 +52,17 @@ func (e *entry) failed(class jobv1.FailureClass) uint32 {
 	return uint32(n)
 }
 
+// unfailed gives a try that failed back.
+func (e *entry) unfailed(class jobv1.FailureClass) {
+	shift := 8 * uint(class&7)
+	if n := e.failures >> shift & 0xff; n > 0 {
+		e.failures = e.failures&^(0xff<<shift) | (n-1)<<shift
+	}
+	if e.attempts > 0 {
+		e.attempts--
+	}
+}
+
 // gaveUp notes that a host's URLs fail for its sake.
 func (f *Frontier) gaveUp(b *store.Batch, j *job, hostKey, reason string) {
 	i := slices.IndexFunc(j.deferred, func(d deferredHost) bool { return d.host == hostKey })

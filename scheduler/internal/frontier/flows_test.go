@@ -785,3 +785,115 @@ func TestOtherFormatIsRefused(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// Tries that failed before the network was found down do not count either: what
+// had failed by them is queued again, what has tries left has all of them.
+func TestNetworkDownGivesTriesBack(t *testing.T) {
+	for _, tries := range []uint32{1, 2} {
+		r := newRig(t, store.NewMemory())
+		var seeds []string
+		for i := range 70 {
+			seeds = append(seeds, fmt.Sprintf("http://h%d.test/", i))
+		}
+		r.job("j", testSpec(func(s *jobv1.Spec) { s.Politeness.MaxTries = tries }), seeds...)
+		// Some answer; what failed before was the hosts' own fault.
+		var before []string
+		for range 3 {
+			l := r.lease(1)[0]
+			before = append(before, l.Url)
+			r.commit(failureOf(l, crawlv1.OutcomeClass_OUTCOME_CLASS_CONNECT))
+		}
+		r.commit(outcomeOf(r.lease(1)[0], 200))
+		own := r.status("j").Counters.Failed
+		out := r.lease(60)
+		var tried []string
+		for _, l := range out {
+			tried = append(tried, l.Url)
+			r.commit(failureOf(l, crawlv1.OutcomeClass_OUTCOME_CLASS_CONNECT))
+		}
+		s := r.status("j")
+		if s.Problem == "" || s.Counters.Failed != own {
+			t.Fatalf("tries %d: problem %q, %d failed, %d of them by their own fault", tries, s.Problem, s.Counters.Failed, own)
+		}
+		for _, u := range tried {
+			if e := r.explain("j", u); e.State != stateQueued || e.Attempts != 0 {
+				t.Errorf("tries %d: %s is %s after %d tries", tries, u, e.State, e.Attempts)
+			}
+		}
+		r.audit()
+		// The network comes back: every one of them is fetched soon.
+		got := map[string]bool{}
+		end := r.clock.Now().Add(5 * time.Minute)
+		for l := r.wait(time.Minute); l != nil && r.clock.Now().Before(end); l = r.wait(time.Minute) {
+			got[l.Url] = true
+			r.commit(outcomeOf(l, 200))
+		}
+		for _, u := range tried {
+			if !got[u] {
+				t.Errorf("tries %d: %s was not fetched in 5 minutes", tries, u)
+			}
+		}
+		if e := r.explain("j", before[0]); tries == 1 && e.State != stateFailed {
+			t.Errorf("%s is %s, it failed while the network worked", before[0], e.State)
+		}
+	}
+}
+
+// Dead hosts alone look like a network that is down, once: their tries come back
+// once, and the crawl ends.
+func TestOnlyDeadHostsEnd(t *testing.T) {
+	r := newRig(t, store.NewMemory())
+	var seeds []string
+	for i := range 120 {
+		seeds = append(seeds, fmt.Sprintf("http://h%d.test/", i))
+	}
+	r.job("j", testSpec(func(s *jobv1.Spec) { s.Politeness.MaxTries = 2 }), seeds...)
+	tries := 0
+	for l := r.wait(24 * time.Hour); l != nil; l = r.wait(24 * time.Hour) {
+		if tries++; tries > 5000 {
+			t.Fatal("it goes on for ever")
+		}
+		r.commit(failureOf(l, crawlv1.OutcomeClass_OUTCOME_CLASS_CONNECT))
+	}
+	if s := r.wantEnd("j", reasonEmpty); s.Counters.Failed != 120 {
+		t.Errorf("counters %v", s.Counters)
+	}
+	r.audit()
+}
+
+// Nor do the tries of robots.txt count that were made while the network was
+// down: its URLs are fetched once it is back.
+func TestNetworkDownGivesRobotsTriesBack(t *testing.T) {
+	r := newRig(t, store.NewMemory())
+	var seeds []string
+	for i := range 60 {
+		seeds = append(seeds, fmt.Sprintf("http://h%d.test/", i))
+	}
+	r.job("j", testSpec(obey, func(s *jobv1.Spec) { s.Politeness.MaxTries = 2 }), seeds...)
+	for _, l := range r.lease(60) {
+		r.commit(failureOf(l, crawlv1.OutcomeClass_OUTCOME_CLASS_CONNECT))
+	}
+	if s := r.status("j"); !strings.HasPrefix(s.Problem, "network down") {
+		t.Fatalf("problem %q", s.Problem)
+	}
+	for range 3 { // probes, one of which fails
+		if l := r.wait(time.Minute); l != nil {
+			r.commit(failureOf(l, crawlv1.OutcomeClass_OUTCOME_CLASS_CONNECT))
+		}
+	}
+	for _, h := range r.f.hosts {
+		for _, o := range h.origins {
+			if o.tries > 0 || o.known {
+				t.Fatalf("%s: %d tries, known %v", o.url(), o.tries, o.known)
+			}
+		}
+	}
+	end := r.clock.Now().Add(10 * time.Minute)
+	for l := r.wait(time.Minute); l != nil && r.clock.Now().Before(end); l = r.wait(time.Minute) {
+		r.commit(outcomeOf(l, 404))
+	}
+	if s := r.wantEnd("j", reasonEmpty); s.Counters.Done != 60 {
+		t.Errorf("counters %v", s.Counters)
+	}
+	r.audit()
+}

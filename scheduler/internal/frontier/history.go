@@ -336,6 +336,26 @@ func (f *Frontier) tried(b *store.Batch, l *lease, res *crawlv1.FetchResult, now
 	f.record(b, j, e.key, &s, now)
 }
 
+// triedRobots records what came of a try of a robots.txt, under the URL of its
+// origin's own.
+func (f *Frontier) triedRobots(b *store.Batch, l *lease, out *crawlv1.Outcome, now time.Time) {
+	j, t, res := l.job, l.task, out.GetFetch()
+	if j.hist.off {
+		return
+	}
+	why := l.url + ": "
+	switch {
+	case res.GetClass() != crawlv1.OutcomeClass_OUTCOME_CLASS_HTTP:
+		why += orElse(res.GetError(), className(res.GetClass()))
+	case out.GetRedirectUrl() != "":
+		why += fmt.Sprintf("HTTP %d to %s", res.GetStatus(), out.GetRedirectUrl())
+	default:
+		why += fmt.Sprintf("HTTP %d", res.GetStatus())
+	}
+	f.record(b, j, j.key(t.origin.url()), &step{kind: schedulerv1.UrlStepKind_URL_STEP_KIND_ROBOTS, reason: why, lease: l.id,
+		leased: unixNano(l.issued), attempt: t.origin.tries + 1, member: l.member, fetch: res}, now)
+}
+
 // returned records a lease that nothing came of.
 func (f *Frontier) returned(b *store.Batch, l *lease, crashed bool, now time.Time) {
 	if l.job.hist.off {

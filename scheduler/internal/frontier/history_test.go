@@ -36,12 +36,12 @@ func TestHistoryTellsEveryStep(t *testing.T) {
 	found := r.clock.Now()
 	r.commit(outcomeOf(l, 200), candidates(1, "http://a.test/x", "http://a.test/no")...)
 	r.work()
-	if e := r.explain("j", "http://a.test/x"); stepNames(e.Steps) != "found queued waits" || e.Steps[1].At.AsTime().Sub(found.UTC()).Abs() > time.Second {
+	if e := r.explain("j", "http://a.test/x"); stepNames(e.Steps) != "found queued robots waits" || e.Steps[1].At.AsTime().Sub(found.UTC()).Abs() > time.Second {
 		t.Errorf("steps %v", e.Steps)
 	}
 	l = r.mustLease("http://a.test/x")
 	leased := r.clock.Now()
-	if e := r.explain("j", "http://a.test/x"); stepNames(e.Steps) != "found queued leased" || e.Steps[2].Downloader != "d1" {
+	if e := r.explain("j", "http://a.test/x"); stepNames(e.Steps) != "found queued robots leased" || e.Steps[3].Downloader != "d1" {
 		t.Errorf("steps %v", e.Steps)
 	}
 	r.clock.advance(time.Second)
@@ -55,10 +55,13 @@ func TestHistoryTellsEveryStep(t *testing.T) {
 	r.open(s.Reopen())
 	r.commit(outcomeOf(r.mustLease("http://a.test/x"), 200))
 	e := r.explain("j", "http://a.test/x")
-	if stepNames(e.Steps) != "found queued tried tried" {
+	if stepNames(e.Steps) != "found queued robots tried tried" {
 		t.Fatalf("steps %v", e.Steps)
 	}
-	first, last := e.Steps[2], e.Steps[3]
+	if s := e.Steps[2]; s.Reason != "http://a.test/robots.txt: HTTP 200" || s.Attempt != 1 || s.Fetch.GetStatus() != 200 {
+		t.Errorf("robots.txt: %v", s)
+	}
+	first, last := e.Steps[3], e.Steps[4]
 	if first.Attempt != 1 || first.Fetch.GetError() != o.Fetch.Error || first.Fetch.GetTimings().GetConnect().AsDuration() != 7*time.Millisecond ||
 		first.NextAt == nil || !first.LeasedAt.AsTime().Equal(leased.UTC()) || first.Robots != "line 3: Allow: /x" || first.Downloader != "d1" {
 		t.Errorf("first try %v", first)
@@ -70,7 +73,7 @@ func TestHistoryTellsEveryStep(t *testing.T) {
 	r.work()
 	r.lease(1)
 	e = r.explain("j", "http://a.test/no")
-	if stepNames(e.Steps) != "found queued ended" || e.Steps[2].Reason != "excluded: robots: line 2: Disallow: /no" {
+	if stepNames(e.Steps) != "found queued robots ended" || e.Steps[3].Reason != "excluded: robots: line 2: Disallow: /no" {
 		t.Errorf("steps %v", e.Steps)
 	}
 	r.wantEnd("j", "empty")
@@ -170,4 +173,35 @@ func BenchmarkHistoryStep(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/64, "ns/step")
 	_ = r.f.Close()
+}
+
+// The tries of the origin's robots.txt are told with each of its URLs, up to
+// the URL's end: what failed, where it redirected, and why the URL ended.
+func TestHistoryTellsTriesOfRobots(t *testing.T) {
+	r := newRig(t, store.NewMemory())
+	r.job("j", testSpec(obey, func(s *jobv1.Spec) { s.Politeness.MaxTries = 2 }), "http://a.test/1", "http://b.test/1")
+	for l := r.wait(time.Hour); l != nil; l = r.wait(time.Hour) {
+		o := outcomeOf(l, 200)
+		switch l.Url {
+		case "http://a.test/robots.txt":
+			o = failureOf(l, crawlv1.OutcomeClass_OUTCOME_CLASS_TIMEOUT)
+			o.Fetch.Error = "timeout-connect: nobody"
+		case "http://b.test/robots.txt":
+			o = outcomeOf(l, 301)
+			o.RedirectUrl = "http://c.test/robots.txt"
+		case "http://c.test/robots.txt":
+			o = outcomeOf(l, 404)
+		}
+		r.commit(o)
+	}
+	e := r.explain("j", "http://a.test/1")
+	if stepNames(e.Steps) != "found queued robots robots ended" || e.Steps[3].Attempt != 2 ||
+		e.Steps[3].Reason != "http://a.test/robots.txt: timeout-connect: nobody" || !strings.HasPrefix(e.Steps[4].Reason, "excluded: robots-unreachable: ") {
+		t.Errorf("steps %v", e.Steps)
+	}
+	e = r.explain("j", "http://b.test/1")
+	if stepNames(e.Steps) != "found queued robots robots tried" || e.Steps[2].Reason != "http://b.test/robots.txt: HTTP 301 to http://c.test/robots.txt" ||
+		e.Steps[3].Reason != "http://c.test/robots.txt: HTTP 404" || e.Steps[4].Robots != "robots.txt: HTTP 404 allows all" {
+		t.Errorf("steps %v", e.Steps)
+	}
 }

@@ -1,7 +1,14 @@
 package frontier
 
 import (
+	"slices"
+	"strings"
 	"time"
+
+	crawlv1 "lycosa.dev/proto/gen/lycosa/crawl/v1"
+	jobv1 "lycosa.dev/proto/gen/lycosa/job/v1"
+
+	"lycosa.dev/scheduler/internal/frontier/store"
 )
 
 // outage stops leasing for a reason that is nobody's on the web. While it
@@ -58,6 +65,35 @@ type netWindow struct {
 	fails  int
 	down   outage
 	since  time.Time // when it was found down
+	tries  []netTry  // that failed since a host answered last, and counted
+	found  bool      // it has just been found down: tries are to be given back
+}
+
+// netTry is a try of a URL, or of an origin's robots.txt, that failed at DNS or
+// connect.
+type netTry struct {
+	job    *job
+	host   string
+	origin *origin // nil: a URL's
+	key    uint64
+	class  jobv1.FailureClass
+}
+
+// netClass tells whether a result may be the network's fault.
+func netClass(c crawlv1.OutcomeClass) bool {
+	return c == crawlv1.OutcomeClass_OUTCOME_CLASS_DNS || c == crawlv1.OutcomeClass_OUTCOME_CLASS_CONNECT
+}
+
+// triesKept bounds the tries that can be given back.
+const triesKept = 1024
+
+// tried notes a failure that counted as a try: the network may be found down
+// for it later.
+func (w *netWindow) tried(t netTry) {
+	if len(w.tries) == triesKept {
+		w.tries = append(w.tries[:0], w.tries[1:]...)
+	}
+	w.tries = append(w.tries, t)
 }
 
 func (w *netWindow) note(host string, failed bool) {
@@ -105,7 +141,7 @@ func (w *netWindow) failed(host string, again bool, now time.Time) bool {
 	}
 	if w.down.reason == "" && w.fails >= networkFailed {
 		w.down = outage{reason: "network down: nine tenths of the last 50 hosts failed at DNS or connect", probe: now}
-		w.since = now
+		w.since, w.found = now, true
 	}
 	return w.down.reason != ""
 }
@@ -113,9 +149,123 @@ func (w *netWindow) failed(host string, again bool, now time.Time) bool {
 // reached notes that a host answered: the network works.
 func (w *netWindow) reached(host string) (back bool) {
 	w.note(host, false)
+	w.tries = w.tries[:0]
 	if w.down.reason == "" {
 		return false
 	}
 	*w = netWindow{}
 	return true
+}
+
+// giveBack gives tries back that were made while the network was down, before
+// that was found: a URL that is queued or leased has one more again, one that
+// had failed by them is queued again. The hosts wait no longer than after a
+// fetch; that they have failed stays known, so that they are no witnesses of
+// another outage: a crawl of which only dead hosts are left ends.
+func (f *Frontier) giveBack(b *store.Batch, now time.Time) {
+	if !f.network.found {
+		return
+	}
+	f.network.found = false
+	tries := slices.Clone(f.network.tries)
+	f.network.tries = nil
+	a := admission{f: f, b: b, now: now, stored: map[queueName]bool{}, touched: map[*host]struct{}{}}
+	jobs := map[*job]bool{}
+	for _, t := range tries {
+		if f.jobs[t.job.id] != t.job {
+			continue
+		}
+		h := f.load(t.host, now)
+		if h.failures > 0 {
+			h.failures, h.failedAt = 1, time.Time{}
+			wait := t.job.polAfter(h).Longest(h.crawlDelay(t.job), t.job.pol.Inside(h.addrs))
+			h.next, h.wait = h.lastEnd.Add(wait), wait
+			f.saveHost(b, h, now)
+		}
+		if t.origin != nil {
+			f.askAgain(b, t.origin)
+			if o := f.hosts[t.origin.host.key]; o != nil {
+				a.touched[o] = struct{}{}
+			}
+		} else {
+			a.tryAgain(t)
+		}
+		a.touched[h] = struct{}{}
+		jobs[t.job] = true
+	}
+	for h := range f.network.failOf {
+		if h := f.hosts[h]; h != nil && h.lookups > 1 {
+			h.lookups = 1
+		}
+	}
+	for h := range a.touched {
+		f.place(h, now)
+	}
+	for j := range jobs {
+		f.saveCounters(b, j)
+	}
+	f.log.Warn("the network is down; tries that failed for it do not count", "tries", len(tries))
+}
+
+// tryAgain gives a URL one try back.
+func (a *admission) tryAgain(t netTry) {
+	f, j := a.f, t.job
+	key := urlKey(j.num, t.key)
+	v, ok := f.get(key)
+	if !ok {
+		return
+	}
+	rec, err := decodeURL(key, v)
+	if err != nil {
+		return
+	}
+	switch rec.state {
+	case stateLeased:
+		if l := f.leases[rec.lease]; l != nil && l.page != nil {
+			l.page.unfailed(t.class)
+			f.saveLease(a.b, l, l.issued)
+		}
+	case stateQueued:
+		qk := queuedKey(j.num, rec.host, rec.scheme, rec.pos, t.key)
+		v, ok := f.get(qk)
+		if !ok {
+			return
+		}
+		e, err := decodeQueued(qk, v)
+		if err != nil {
+			return
+		}
+		if q := j.queues[rec.host]; q != nil {
+			for _, h := range q.subs[rec.scheme].heads {
+				if h.pos == e.pos {
+					e = h
+				}
+			}
+		}
+		e.unfailed(t.class)
+		f.writeQueued(a.b, j, rec.host, e)
+	case stateFailed:
+		if rec.entry == nil || rec.entry.url == "" {
+			return
+		}
+		rec.entry.unfailed(t.class)
+		a.again(j, rec)
+	}
+}
+
+// askAgain gives an origin the tries of its robots.txt back.
+func (f *Frontier) askAgain(b *store.Batch, o *origin) {
+	if f.hosts[o.host.key] != o.host || o.known && !o.rec.gaveUp {
+		return // it has left memory, or has been read since
+	}
+	if o.known {
+		b.Delete(robotsKey(o.scheme, o.host.key))
+		o.known, o.rules, o.rec = false, nil, robotsRecord{}
+		for _, q := range o.host.queues {
+			if q.ending != nil && strings.HasPrefix(q.ending.reason, robotsUnreachable) {
+				q.ending = nil
+			}
+		}
+	}
+	o.tries, o.retryAt = 0, time.Time{}
 }

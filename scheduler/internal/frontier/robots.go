@@ -23,6 +23,10 @@ const (
 	robotsAllowance = robots.MaxBytes + 64<<10
 )
 
+// robotsUnreachable begins the reason of URLs whose origin has no readable
+// robots.txt.
+const robotsUnreachable = "robots-unreachable: "
+
 // origin is a scheme of a host and what its robots.txt says.
 type origin struct {
 	host   *host
@@ -163,7 +167,7 @@ func (f *Frontier) judge(o *origin, j *job, url string, now time.Time) (robotsSa
 		return robotsUnknown, "robots.txt has not been fetched"
 	}
 	if o.rec.gaveUp {
-		return robotsEnd, "robots-unreachable: " + o.rec.reason
+		return robotsEnd, robotsUnreachable + o.rec.reason
 	}
 	if o.rec.status/100 != 2 {
 		return robotsAllow, fmt.Sprintf("robots.txt: HTTP %d allows all", o.rec.status)

@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,16 +13,7 @@ import (
 // stepsOf are the steps of a URL, oldest first: those of the history, and what
 // its records say.
 func (f *Frontier) stepsOf(j *job, rec *urlRecord, r *schedulerv1.ExplainResponse, now time.Time) []*schedulerv1.UrlStep {
-	var kept []*step
-	for _, g := range j.hist.gens {
-		prefix := stepPrefix(j.num, g.num, r.UrlKey)
-		_ = f.st.Scan(prefix, after(prefix), func(k, v []byte) bool {
-			if s, err := decodeStep(k, v); err == nil {
-				kept = append(kept, s)
-			}
-			return len(kept) < 1000
-		})
-	}
+	kept := f.stepsUnder(j, r.UrlKey)
 	first := uint64(0)
 	note := func(seq uint64) {
 		if seq != 0 && (first == 0 || seq < first) {
@@ -58,7 +50,7 @@ func (f *Frontier) stepsOf(j *job, rec *urlRecord, r *schedulerv1.ExplainRespons
 				Reason: fmt.Sprintf("new; accepted by rule %q into queue %s", c.GetRule(), rec.host)})
 		}
 	}
-	for _, s := range kept {
+	for _, s := range f.withRobots(j, r.CanonicalUrl, rec, kept) {
 		add(s.proto())
 	}
 	switch {
@@ -72,6 +64,45 @@ func (f *Frontier) stepsOf(j *job, rec *urlRecord, r *schedulerv1.ExplainRespons
 			Reason: urlStateName(rec.state) + ": " + rec.reason, Fetch: r.GetLastOutcome().GetFetch()})
 	}
 	return out
+}
+
+// robotsShown is how many tries of a robots.txt are told with a URL.
+const robotsShown = 8
+
+// stepsUnder reads a history under one key, oldest first.
+func (f *Frontier) stepsUnder(j *job, url uint64) []*step {
+	var list []*step
+	for _, g := range j.hist.gens {
+		prefix := stepPrefix(j.num, g.num, url)
+		_ = f.st.Scan(prefix, after(prefix), func(k, v []byte) bool {
+			if s, err := decodeStep(k, v); err == nil {
+				list = append(list, s)
+			}
+			return len(list) < 1000
+		})
+	}
+	return list
+}
+
+// withRobots adds the last tries of the robots.txt of a URL's origin, up to the
+// URL's end, in the order of time.
+func (f *Frontier) withRobots(j *job, url string, rec *urlRecord, kept []*step) []*step {
+	if j.polOf(rec.host).IgnoreRobots {
+		return kept
+	}
+	o := &origin{host: &host{key: rec.host}, scheme: schemeOf(url)}
+	var robots []*step
+	for _, s := range f.stepsUnder(j, j.key(o.url())) {
+		ended := rec.state != stateQueued && rec.state != stateLeased && s.at > rec.at
+		if s.kind == schedulerv1.UrlStepKind_URL_STEP_KIND_ROBOTS && !ended {
+			robots = append(robots, s)
+		}
+	}
+	robots = robots[max(0, len(robots)-robotsShown):]
+	own := slices.DeleteFunc(slices.Clone(kept), func(s *step) bool { return s.kind == schedulerv1.UrlStepKind_URL_STEP_KIND_ROBOTS })
+	all := append(robots, own...)
+	slices.SortStableFunc(all, func(a, b *step) int { return cmp.Compare(a.at, b.at) })
+	return all
 }
 
 // endsWith tells whether the last step is the end that the record tells.

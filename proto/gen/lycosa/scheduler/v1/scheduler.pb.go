@@ -400,6 +400,8 @@ const (
 	UrlStepKind_URL_STEP_KIND_QUEUED_AGAIN UrlStepKind = 7
 	// It waits for a time.
 	UrlStepKind_URL_STEP_KIND_WAITS UrlStepKind = 8
+	// A try of its origin's robots.txt, by this job.
+	UrlStepKind_URL_STEP_KIND_ROBOTS UrlStepKind = 9
 )
 
 // Enum value maps for UrlStepKind.
@@ -414,6 +416,7 @@ var (
 		6: "URL_STEP_KIND_ENDED",
 		7: "URL_STEP_KIND_QUEUED_AGAIN",
 		8: "URL_STEP_KIND_WAITS",
+		9: "URL_STEP_KIND_ROBOTS",
 	}
 	UrlStepKind_value = map[string]int32{
 		"URL_STEP_KIND_UNSPECIFIED":  0,
@@ -425,6 +428,7 @@ var (
 		"URL_STEP_KIND_ENDED":        6,
 		"URL_STEP_KIND_QUEUED_AGAIN": 7,
 		"URL_STEP_KIND_WAITS":        8,
+		"URL_STEP_KIND_ROBOTS":       9,
 	}
 )
 
@@ -5046,7 +5050,7 @@ const file_lycosa_scheduler_v1_scheduler_proto_rawDesc = "" +
 	"\x10URL_STATE_LEASED\x10\x04\x12\x12\n" +
 	"\x0eURL_STATE_DONE\x10\x05\x12\x16\n" +
 	"\x12URL_STATE_EXCLUDED\x10\x06\x12\x14\n" +
-	"\x10URL_STATE_FAILED\x10\a*\x80\x02\n" +
+	"\x10URL_STATE_FAILED\x10\a*\x9a\x02\n" +
 	"\vUrlStepKind\x12\x1d\n" +
 	"\x19URL_STEP_KIND_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13URL_STEP_KIND_FOUND\x10\x01\x12\x18\n" +
@@ -5056,7 +5060,8 @@ const file_lycosa_scheduler_v1_scheduler_proto_rawDesc = "" +
 	"\x16URL_STEP_KIND_RETURNED\x10\x05\x12\x17\n" +
 	"\x13URL_STEP_KIND_ENDED\x10\x06\x12\x1e\n" +
 	"\x1aURL_STEP_KIND_QUEUED_AGAIN\x10\a\x12\x17\n" +
-	"\x13URL_STEP_KIND_WAITS\x10\b*\xd8\x01\n" +
+	"\x13URL_STEP_KIND_WAITS\x10\b\x12\x18\n" +
+	"\x14URL_STEP_KIND_ROBOTS\x10\t*\xd8\x01\n" +
 	"\n" +
 	"QueueState\x12\x1b\n" +
 	"\x17QUEUE_STATE_UNSPECIFIED\x10\x00\x12\x15\n" +
