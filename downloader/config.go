@@ -47,6 +47,7 @@ type Config struct {
 	MaxHead          config.Size   `yaml:"max_head" usage:"bytes of a response's header block beyond which it is refused"`
 
 	KeepAlive      time.Duration `yaml:"keep_alive" usage:"how long a connection is kept without use; 0: not at all"`
+	MaxOpen        int           `yaml:"max_open" usage:"connections open at a time; 0: as many as the limit of open files allows"`
 	MaxIdle        int           `yaml:"max_idle" usage:"connections kept without use, over all hosts"`
 	MaxIdlePerHost int           `yaml:"max_idle_per_host" usage:"connections kept without use to one address of a host"`
 	HTTP2          bool          `yaml:"http2" usage:"speak HTTP/2 with servers that offer it"`
@@ -128,6 +129,7 @@ func (c Config) engine() (fetch.Config, error) {
 	f.HeadTimeout, f.IdleTimeout, f.TotalTimeout = c.HeadTimeout, c.IdleTimeout, c.TotalTimeout
 	f.MinRateBytes, f.MinRateGrace = int64(c.MinRate), c.MinRateGrace
 	f.MaxBodyBytes, f.MaxHeadBytes = int64(c.MaxPage), int(c.MaxHead)
+	f.MaxOpen = c.MaxOpen
 	f.KeepAlive, f.MaxIdle, f.MaxIdlePerHost = c.KeepAlive, c.MaxIdle, c.MaxIdlePerHost
 	f.AcceptHTTP09 = c.AcceptHTTP09
 	f.HTTP2, f.LegacyTLS, f.TLSSessions = c.HTTP2, c.LegacyTLS, c.TLSSessions

@@ -57,6 +57,7 @@ func newMetrics(r prometheus.Registerer, d *Downloader) (*metrics, error) {
 		gauge("extractors_connected", "Extractors with a stream.", func() float64 { _, n, _ := d.ring.Load(); return float64(n) }),
 		gauge("pages_unanswered", "Pages on their way through the ring.", func() float64 { _, _, n := d.ring.Load(); return float64(n) }),
 		gauge("connections_idle", "Connections kept for the next fetch.", func() float64 { return float64(d.engine.Stats().Idle) }),
+		gauge("fetches_waiting", "Fetches that wait for a place for their connection (max_open).", func() float64 { return float64(d.engine.Stats().Waiting) }),
 		gauge("fetches_active", "Fetches under way.", func() float64 { return float64(d.engine.Stats().Active) }),
 		counter("connections_opened_total", "Connections opened.", func() float64 { return float64(d.engine.Stats().Dials) }),
 		counter("connections_reused_total", "Fetches on a kept connection.", func() float64 { return float64(d.engine.Stats().Reuses) }),

@@ -142,11 +142,11 @@ func TestNoPlaceIsNoTry(t *testing.T) {
 	wg.Go(func() { e.Fetch(ctx, request(t, s, "/slow"), &release{}) })
 	<-asked
 	res := e.Fetch(t.Context(), request(t, s, "/none"), &release{})
+	cancel()
+	wg.Wait()
 	if res.Class != fetch.ClassNotStarted || res.Code != "no-file-descriptors" || res.Written {
 		t.Errorf("%+v", res)
 	}
-	cancel()
-	wg.Wait()
 	if s.conns.Load() != 1 {
 		t.Errorf("%d connections, one is allowed", s.conns.Load())
 	}

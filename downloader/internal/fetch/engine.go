@@ -31,6 +31,8 @@ type counters struct{ active, dials, reuses, stale, handshakes, resumed atomic.I
 type Stats struct {
 	// Active exchanges and Idle connections are there now.
 	Active, Idle int64
+	// Waiting exchanges have no place for a connection yet (Config.MaxOpen).
+	Waiting int64
 	// Dials, Reuses and Stale count connections opened, used again, and found
 	// closed only after a request was written.
 	Dials, Reuses, Stale int64
@@ -75,7 +77,7 @@ func (e *Engine) Run(ctx context.Context) {
 // Stats returns the counters.
 func (e *Engine) Stats() Stats {
 	return Stats{
-		Active: e.counts.active.Load(), Idle: int64(e.pool.size()), Dials: e.counts.dials.Load(),
+		Active: e.counts.active.Load(), Idle: int64(e.pool.size()), Waiting: int64(e.places.waiting.Load()), Dials: e.counts.dials.Load(),
 		Reuses: e.counts.reuses.Load(), Stale: e.counts.stale.Load(),
 		Handshakes: e.counts.handshakes.Load(), Resumed: e.counts.resumed.Load(),
 	}

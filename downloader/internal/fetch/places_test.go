@@ -40,7 +40,7 @@ func TestPlacesAreGivenInTurn(t *testing.T) {
 			})
 			synctest.Wait()
 		}
-		if !p.wanted() || p.try() {
+		if p.waiting.Load() != 5 || !p.wanted() || p.try() {
 			t.Error("a place was taken before those who wait")
 		}
 		for range 5 {
