@@ -181,12 +181,15 @@ func (f *Frontier) queueAsItIs(j *job, key string, now time.Time) *schedulerv1.Q
 	q := j.queues[key]
 	if q == nil {
 		s.State, s.Reason = schedulerv1.QueueState_QUEUE_STATE_INACTIVE, "it has no slot in memory; it gets one in turn"
-		if v, ok, _ := f.st.Get(queueKey(j.num, key)); ok {
+		if j.state != jobRunning {
+			s.Reason = "the job is " + stateName(j.state)
+		}
+		if !f.holdsURLs(j, key) {
+			s.State, s.Reason = schedulerv1.QueueState_QUEUE_STATE_EXHAUSTED, "it holds no URL"
+		} else if v, ok, _ := f.st.Get(queueKey(j.num, key)); ok {
 			if due, err := decodeQueue(queueKey(j.num, key), v); err == nil && due > f.dueNow(now) {
 				s.NextAt = timestamp(now.Add(time.Duration(due - f.dueNow(now))))
 			}
-		} else {
-			s.State, s.Reason = schedulerv1.QueueState_QUEUE_STATE_EXHAUSTED, "it holds no URL"
 		}
 		if v, ok, _ := f.st.Get(queueKey(j.num, key)); ok {
 			if why := retiredReason(queueKey(j.num, key), v); why != "" {
@@ -213,6 +216,16 @@ func (f *Frontier) queueAsItIs(j *job, key string, now time.Time) *schedulerv1.Q
 		s.NextAt = timestamp(t)
 	}
 	return s
+}
+
+// holdsURLs tells whether a queue has URLs on disk.
+func (f *Frontier) holdsURLs(j *job, host string) (any bool) {
+	prefix := append(append(numbered(kindQueued, j.num), host...), 0)
+	_ = f.st.Scan(prefix, after(prefix), func(_, _ []byte) bool {
+		any = true
+		return false
+	})
+	return any
 }
 
 // why tells where a queue with a slot stands.

@@ -897,3 +897,36 @@ func TestNetworkDownGivesRobotsTriesBack(t *testing.T) {
 	}
 	r.audit()
 }
+
+// An origin whose robots.txt we refuse to ask for ourselves, by its port, ends
+// at once and with that reason: there is nothing to wait for.
+func TestRobotsThatWeRefuseEndTheOrigin(t *testing.T) {
+	r := newRig(t, store.NewMemory())
+	r.job("j", testSpec(obey), "http://a.test:9/1", "http://a.test:9/2", "http://b.test/")
+	start := r.clock.Now()
+	const refused = "port-refused: not allowed to connect to port 9"
+	for {
+		l := r.wait(10 * time.Minute)
+		if l == nil {
+			break
+		}
+		if l.HostKey == "a.test:9" {
+			o := failureOf(l, crawlv1.OutcomeClass_OUTCOME_CLASS_POLICY)
+			o.Fetch.Error = refused
+			r.commit(o)
+			continue
+		}
+		r.commit(outcomeOf(l, 200))
+	}
+	s := r.status("j")
+	if s.State != jobFinished || s.Counters.Failed != 2 || s.Counters.Done != 1 || s.Counters.RobotsFetches != 2 {
+		t.Errorf("the job is %s: %v", s.State, s.Counters)
+	}
+	if e := r.explain("j", "http://a.test:9/2"); e.State != stateFailed || e.Reason != refused {
+		t.Errorf("%s (%s)", e.State, e.Reason)
+	}
+	if took := r.clock.Now().Sub(start); took > 12*time.Minute { // the last wait is in it
+		t.Errorf("the crawl took %s", took)
+	}
+	r.audit()
+}

@@ -227,8 +227,17 @@ func (f *Frontier) robotsOutcome(b *store.Batch, l *lease, out *crawlv1.Outcome,
 		t.leased = false // it is tried again
 		return
 	}
-	policy := robots.DisallowAll
 	reason := res.GetError()
+	if res.GetClass() == crawlv1.OutcomeClass_OUTCOME_CLASS_POLICY && t.url == o.url() {
+		// We refuse the origin ourselves, its port or its addresses: so do all
+		// of its pages end in this job, as they would without a robots.txt.
+		f.closeTask(t)
+		t.queue.ending = &ending{state: stateFailed, reason: orElse(reason, "refused")}
+		t.queue.ending.schemes[o.scheme] = true
+		f.place(o.host, now)
+		return
+	}
+	policy := robots.DisallowAll
 	if res.GetClass() == crawlv1.OutcomeClass_OUTCOME_CLASS_HTTP {
 		o.toldByFetch(t.queue.job)
 		policy = robots.StatusPolicy(int(status))
