@@ -240,12 +240,18 @@ func TestWebOdditiesOverTLS(t *testing.T) {
 				MinRateBytes: proto.Int64(10 << 10), MinRateGrace: durationpb.New(1200 * time.Millisecond),
 			})
 			opts.Spec.Limits = &jobv1.Limits{MaxPageBytes: oddMaxBody}
-			begun := time.Now()
-			r, err := downloader.FetchOne(context.Background(), "https://"+s.Addr().String()+"/case/"+c.ID, opts)
-			if err != nil {
-				t.Fatal(err)
+			var f *downloader.Step
+			var begun time.Time
+			// The total limit counts for the handshake too, which a loaded machine may
+			// take seconds for: that is no answer to the question asked here.
+			for try := 0; f == nil || f.Code == "tls-timeout" && try < 5; try++ {
+				begun = time.Now()
+				r, err := downloader.FetchOne(context.Background(), "https://"+s.Addr().String()+"/case/"+c.ID, opts)
+				if err != nil {
+					t.Fatal(err)
+				}
+				f = r.Final()
 			}
-			f := r.Final()
 			if took := time.Since(begun); took > oddBound {
 				t.Errorf("took %v", took)
 			}

@@ -151,3 +151,33 @@ func TestNoPlaceIsNoTry(t *testing.T) {
 		t.Errorf("%d connections, one is allowed", s.conns.Load())
 	}
 }
+
+// panicking is a Sink with a fault.
+type panicking struct{ release }
+
+func (*panicking) Head(_, _ []byte) error { panic("a fault of the sink") }
+
+// A fault in a fetch, which is that page's alone, takes no place with it.
+func TestPanicGivesThePlaceBack(t *testing.T) {
+	s := serve(t, func(c *peer, _ int) {
+		for c.request() != "" {
+			c.say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+		}
+	})
+	cfg := config()
+	cfg.MaxOpen, cfg.ConnectTimeout = 1, 5*time.Second
+	e := engine(t, cfg)
+	for range 3 {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the fault is swallowed")
+				}
+			}()
+			e.Fetch(t.Context(), request(t, s, "/"), &panicking{})
+		}()
+	}
+	if res := e.Fetch(t.Context(), request(t, s, "/"), &release{}); res.Class != fetch.ClassResponse {
+		t.Errorf("%+v", res)
+	}
+}

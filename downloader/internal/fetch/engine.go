@@ -116,8 +116,15 @@ func (x *exchange) run(ctx context.Context) *failure {
 		}
 		return f
 	}
+	over := false
+	defer func() {
+		if !over { // a panic: nobody else closes it
+			x.conn.close()
+		}
+	}()
 	stop := x.watch(ctx)
 	keep, f := x.exchange(ctx)
+	over = true
 	if stop != nil && !stop() {
 		keep = false // the deadline of the connection is being spoilt
 	}
