@@ -42,14 +42,15 @@ func TestOdditiesIntoTheWARC(t *testing.T) {
 	}
 	dir, tmp := t.TempDir(), t.TempDir()
 	job, list := filepath.Join(tmp, "job.yaml"), filepath.Join(tmp, "seeds.txt")
-	spec := "name: odd\nlimits: {max_page_bytes: 1MiB}\nfetch:\n  first_byte_timeout: 600ms\n  head_timeout: 1s\n  idle_timeout: 800ms\n  total_timeout: 3s\n" +
-		"  min_rate_bytes: 10240\n  min_rate_grace: 1200ms\n"
+	// Limits that a loaded machine bears; a failure is tried again soon, and once.
+	spec := "name: odd\nlimits: {max_page_bytes: 1MiB}\npoliteness: {max_tries: 2, back_off: 1s}\nfetch:\n  first_byte_timeout: 3s\n  head_timeout: 3s\n" +
+		"  idle_timeout: 3s\n  total_timeout: 8s\n  min_rate_bytes: 10240\n  min_rate_grace: 3s\n"
 	for path, text := range map[string]string{job: spec, list: seeds.String()} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	r := lycosa(t, 2*time.Minute, polite(dir, "--job", job, "--seeds", list, "--scope", "page", "--max-duration", "15s")...)
+	r := lycosa(t, 2*time.Minute, polite(dir, "--job", job, "--seeds", list, "--scope", "page", "--max-duration", "1m")...)
 	if r.code != 0 {
 		t.Fatalf("exit code %d: %s", r.code, ends(r.err))
 	}
