@@ -203,7 +203,8 @@ func (f *Frontier) sift(picks []pick) error {
 }
 
 // admit puts the new URLs into their queues, in the order in which they were
-// first seen, and takes the shorter ways to known ones.
+// first seen, and takes the shorter ways to known ones in jobs with max_depth;
+// elsewhere a depth is that of the first way, and no record is read.
 func (f *Frontier) admit(b *store.Batch, picks []pick, entries []journalEntry, now time.Time) {
 	rest := picks[:0]
 	var listed []pick
@@ -213,7 +214,7 @@ func (f *Frontier) admit(b *store.Batch, picks []pick, entries []journalEntry, n
 		}
 		p.job.cnt.duplicates += uint64(p.same)
 		switch {
-		case p.fresh, p.shorter:
+		case p.fresh, p.shorter && p.job.maxDepth >= 0:
 			rest = append(rest, p)
 		default:
 			p.job.cnt.duplicates++

@@ -8,11 +8,14 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/sstable/block"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -40,6 +43,10 @@ type Pebble struct {
 	dir    string
 	failed atomic.Pointer[error]
 	closed atomic.Bool
+
+	mu      sync.Mutex
+	group   *group
+	syncing bool // a group is being synced
 }
 
 // OpenPebble opens the store in dir and creates it where there is none. The
@@ -57,7 +64,7 @@ func OpenPebble(dir string, o PebbleOptions) (s *Pebble, err error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s = &Pebble{fs: o.FS, dir: dir, cache: pebble.NewCache(o.CacheBytes)}
+	s = &Pebble{fs: o.FS, dir: dir, cache: pebble.NewCache(o.CacheBytes), group: newGroup()}
 	log := &pebbleLogger{log: o.Logger, store: s}
 	opts := &pebble.Options{
 		FS:                          o.FS,
@@ -75,8 +82,15 @@ func OpenPebble(dir string, o PebbleOptions) (s *Pebble, err error) {
 		ErrorIfNotExists:            o.ReadOnly,
 		Logger:                      log,
 	}
+	// What lies deepest is most of the bytes and is written seldom: zstd there.
 	for i := range opts.Levels {
-		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+		l := &opts.Levels[i]
+		l.FilterPolicy = bloom.FilterPolicy(10)
+		l.Compression = func() *sstable.CompressionProfile { return block.FastestCompression }
+		if i >= len(opts.Levels)-2 {
+			l.BlockSize = 16 << 10
+			l.Compression = func() *sstable.CompressionProfile { return sstable.ZstdCompression }
+		}
 	}
 	opts.EventListener = &pebble.EventListener{
 		BackgroundError: func(err error) {
@@ -125,6 +139,9 @@ func (s *Pebble) Get(key []byte) ([]byte, bool, error) {
 	if s.closed.Load() {
 		return nil, false, ErrClosed
 	}
+	if v, ok, known, err := s.gathered(key); known || err != nil {
+		return v, ok, err
+	}
 	v, closer, err := s.db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil, false, nil
@@ -136,11 +153,33 @@ func (s *Pebble) Get(key []byte) ([]byte, bool, error) {
 	return out, true, closer.Close()
 }
 
+// gathered answers a Get from the group, if that knows.
+func (s *Pebble) gathered(key []byte) (value []byte, ok, known bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.group.blind {
+		return nil, false, false, s.passOn()
+	}
+	value, deleted, known := s.group.find(key)
+	if deleted {
+		value = nil
+	}
+	return value, known && !deleted, known, nil
+}
+
 // Scan implements Store.
 func (s *Pebble) Scan(from, to []byte, visit func(key, value []byte) bool) error {
 	if s.closed.Load() {
 		return ErrClosed
 	}
+	s.mu.Lock()
+	if s.group.touches(from, to) {
+		if err := s.passOn(); err != nil {
+			s.mu.Unlock()
+			return err
+		}
+	}
+	s.mu.Unlock()
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
 	if err != nil {
 		return fmt.Errorf("read the frontier's store: %w", classify(err))
@@ -162,49 +201,35 @@ func (s *Pebble) Scan(from, to []byte, visit func(key, value []byte) bool) error
 }
 
 // Apply implements Store.
-func (s *Pebble) Apply(b *Batch, durable bool) (p Pending, err error) {
+func (s *Pebble) Apply(b *Batch, durable bool) (Pending, error) {
 	if s.closed.Load() {
 		return nil, ErrClosed
 	}
 	if err := s.failure(); err != nil {
 		return nil, err
 	}
-	defer func() {
-		if r := recover(); r != nil {
-			f, ok := r.(storeFailure)
-			if !ok {
-				panic(r)
-			}
-			p, err = nil, s.fail(f.err)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b.Len() > groupOps || s.group.b.Bytes()+b.Bytes() > groupBytes {
+		if err := s.passOn(); err != nil {
+			return nil, err
 		}
-	}()
-	pb := s.db.NewBatchWithSize(b.Bytes() + 16*b.Len() + 64)
-	b.Each(func(op Op) {
-		switch {
-		case op.To != nil:
-			err = errors.Join(err, pb.DeleteRange(op.Key, op.To, nil))
-		case op.Delete:
-			err = errors.Join(err, pb.Delete(op.Key, nil))
-		default:
-			err = errors.Join(err, pb.Set(op.Key, op.Value, nil))
-		}
-	})
-	if err != nil {
-		return nil, s.fail(err)
 	}
-	if !durable {
-		if err := s.db.Apply(pb, pebble.NoSync); err != nil {
-			return nil, s.fail(err)
+	if b.Len() > groupOps || b.Bytes() > groupBytes {
+		pb, err := s.write(b, false)
+		if err != nil {
+			return nil, err
 		}
 		if err := pb.Close(); err != nil {
 			return nil, s.fail(err)
 		}
+	} else {
+		s.group.add(b)
+	}
+	if !durable {
 		return durableNow{}, nil
 	}
-	if err := s.db.ApplyNoSyncWait(pb, pebble.Sync); err != nil {
-		return nil, s.fail(err)
-	}
-	return &pebblePending{store: s, batch: pb}, nil
+	return groupPending{s, s.group}, nil
 }
 
 // Close implements Store.
@@ -224,6 +249,13 @@ func (s *Pebble) Close() (err error) {
 	defer s.cache.Unref()
 	if s.failure() == nil {
 		// The log is synced as a whole, with the batches that nobody awaited.
+		s.mu.Lock()
+		err := s.passOn()
+		s.mu.Unlock()
+		if err != nil {
+			_ = s.db.Close()
+			return err
+		}
 		if err := s.db.LogData(nil, pebble.Sync); err != nil && !errors.Is(err, pebble.ErrReadOnly) {
 			_ = s.db.Close()
 			return s.fail(err)
@@ -244,6 +276,12 @@ func (s *Pebble) Snapshot(dir string) error {
 	if s.closed.Load() {
 		return ErrClosed
 	}
+	s.mu.Lock()
+	err := s.passOn()
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
 	return s.db.Checkpoint(dir, pebble.WithFlushedWAL())
 }
 
@@ -259,7 +297,10 @@ func SyncDir(fs vfs.FS, path string) error {
 // Settle writes the buffers out and merges the files, as time does by itself:
 // for measurements of size.
 func (s *Pebble) Settle(ctx context.Context) error {
-	return errors.Join(s.db.Flush(), s.db.Compact(ctx, []byte{0}, []byte{0xff}, true))
+	s.mu.Lock()
+	err := s.passOn()
+	s.mu.Unlock()
+	return errors.Join(err, s.db.Flush(), s.db.Compact(ctx, []byte{0}, []byte{0xff}, true))
 }
 
 // DiskUsage is about the size on disk of the records in [from, to), buffers
@@ -281,21 +322,6 @@ func (s *Pebble) fail(err error) error {
 		return err
 	}
 	return s.failure()
-}
-
-// pebblePending awaits the log's sync.
-type pebblePending struct {
-	store *Pebble
-	batch *pebble.Batch
-}
-
-// Wait implements Pending.
-func (p *pebblePending) Wait() error {
-	err := p.batch.SyncWait()
-	if err != nil {
-		return p.store.fail(err)
-	}
-	return p.batch.Close()
 }
 
 // storeFailure carries what Pebble calls fatal to the caller of the store.

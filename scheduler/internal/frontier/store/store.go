@@ -93,6 +93,7 @@ const (
 	opSet opKind = iota
 	opDelete
 	opDeleteRange
+	opDead // a later change of the same key takes its place
 )
 
 // Set makes value the key's value.
@@ -125,6 +126,9 @@ func (b *Batch) Reset() { b.buf, b.ops = b.buf[:0], b.ops[:0] }
 // the batch.
 func (b *Batch) Each(visit func(Op)) {
 	for _, o := range b.ops {
+		if o.kind == opDead {
+			continue
+		}
 		op := Op{Key: b.buf[o.key:o.value:o.value]}
 		rest := b.buf[o.value:o.end:o.end]
 		switch o.kind {

@@ -37,6 +37,11 @@ func (s *Pebble) View() (Store, error) {
 	if s.closed.Load() {
 		return nil, ErrClosed
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.passOn(); err != nil {
+		return nil, err
+	}
 	return &pebbleView{snap: s.db.NewSnapshot(), of: s}, nil
 }
 
