@@ -38,6 +38,9 @@ func (s *Scheduler) Checkpoint(ctx context.Context, req *schedulerv1.CheckpointR
 	case !filepath.IsAbs(dest):
 		return nil, status.Errorf(codes.InvalidArgument, "folder %q: want an absolute path on the scheduler's machine", dest)
 	}
+	if _, err := os.Stat(filepath.Dir(dest)); err != nil {
+		return nil, status.Errorf(codes.FailedPrecondition, "folder %q: make its parent first: %v", dest, err)
+	}
 	if err := s.f.Checkpoint(ctx, dest); err != nil {
 		switch {
 		case errors.Is(err, frontier.ErrExists):

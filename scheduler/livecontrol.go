@@ -55,7 +55,9 @@ func (s *Scheduler) UpdateQueue(ctx context.Context, req *schedulerv1.UpdateQueu
 		if err := req.GetUntil().CheckValid(); err != nil || req.GetAction() != schedulerv1.QueueAction_QUEUE_ACTION_BLOCK {
 			return nil, status.Error(codes.InvalidArgument, "until: want a time, and only for blocking")
 		}
-		until = req.GetUntil().AsTime()
+		if until = req.GetUntil().AsTime(); !until.After(time.Now()) {
+			return nil, status.Errorf(codes.InvalidArgument, "until: %s is not in the future", until.UTC().Format(time.RFC3339))
+		}
 	}
 	q, dropped, err := s.f.UpdateQueue(ctx, req.GetJobId(), host, req.GetAction(), until, req.GetReason())
 	if err != nil {

@@ -166,7 +166,9 @@ func toStatus(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, frontier.ErrNoJob):
+	case errors.Is(err, frontier.ErrRule):
+		return status.Error(codes.InvalidArgument, err.Error())
+	case errors.Is(err, frontier.ErrNoJob), errors.Is(err, frontier.ErrNoRule):
 		return status.Error(codes.NotFound, err.Error())
 	case errors.Is(err, frontier.ErrJobExists):
 		return status.Error(codes.AlreadyExists, err.Error())

@@ -294,7 +294,7 @@ func (r *crawl) again(ctx context.Context, before, st *schedulerv1.JobStatus) er
 		start.Recrawl = true
 		r.show.Say(fmt.Sprintf("lycosa: crawling %s again, round %d", st.GetJobId(), st.GetRound()+1))
 	case r.tried > 0: // has been said
-	case left > 0 && (limits || st.GetReason() == "stopped" || st.GetReason() == "empty"):
+	case left > 0 && (limits || st.GetReason() == "stopped" || st.GetReason() == "empty" || st.GetReason() == "more-queued"):
 		r.show.Say(fmt.Sprintf("lycosa: going on with %s: %s queued", st.GetJobId(), progress.Count(left)))
 	default:
 		r.idle = true

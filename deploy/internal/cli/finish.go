@@ -181,6 +181,8 @@ func reasonText(st *schedulerv1.JobStatus) string {
 			return fmt.Sprintf("everything in scope was fetched but %s URLs of retired queues%s", progress.Count(n), retiredText(st))
 		}
 		return "everything in scope was fetched"
+	case "more-queued":
+		return fmt.Sprintf("everything in scope was fetched, %s URLs were queued since", progress.Count(st.GetCounters().GetQueued()))
 	case "max-pages":
 		return fmt.Sprintf("the limit max-pages %d was reached", l.GetMaxPages())
 	case "max-bytes":

@@ -5,6 +5,7 @@ import (
 
 	"lycosa.dev/deploy/internal/progress"
 	gatewayv1 "lycosa.dev/proto/gen/lycosa/gateway/v1"
+	schedulerv1 "lycosa.dev/proto/gen/lycosa/scheduler/v1"
 )
 
 // seedCmd are the commands about seeds.
@@ -67,6 +68,9 @@ func (c *seedAddCmd) Run(a *App) error {
 			known += fmt.Sprintf(" (%d of them tried in vain before, queued again)", n)
 		}
 		_, err = fmt.Fprintf(a.Stdout, "%s: %d added, %s, %d rejected\n", st.GetJobId(), sum.GetAdded(), known, len(sum.GetRejected()))
+		if st.GetState() == schedulerv1.JobState_JOB_STATE_FINISHED && sum.GetAdded()+sum.GetQueuedAgain() > 0 {
+			fmt.Fprintf(a.Stderr, "lycosa: the job has finished: lycosa job start %s fetches them\n", st.GetJobId())
+		}
 		return err
 	})
 }

@@ -25,6 +25,10 @@ var (
 	ErrConflict = errors.New("the change conflicts with what the job has crawled")
 	// ErrState: the wish does not fit the job's state.
 	ErrState = errors.New("the job's state does not allow it")
+	// ErrRule: an exclusion cannot be used.
+	ErrRule = errors.New("it is no regular expression")
+	// ErrNoRule: an exclusion that is to be removed is not there.
+	ErrNoRule = errors.New("no such exclusion")
 	// ErrClosed: the frontier was closed.
 	ErrClosed = errors.New("the frontier is closed")
 	// ErrStorage: the store failed; nothing is taken any more. The process is

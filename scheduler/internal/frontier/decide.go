@@ -300,6 +300,10 @@ func (f *Frontier) bornEnded(b *store.Batch, j *job, host string, e *entry, reas
 func (a *admission) enqueue(j *job, host string, e *entry) {
 	f := a.f
 	f.writeQueued(a.b, j, host, e)
+	if j.state == jobFinished && j.reason == reasonEmpty {
+		j.reason = reasonMore
+		f.saveJob(a.b, j)
+	}
 	q := j.queues[host]
 	name := queueName{j.num, host}
 	if (q == nil || !q.stored) && !a.stored[name] {

@@ -137,7 +137,7 @@ type ExclusionChange struct {
 }
 
 // ChangeExclusions adds and removes exclusions of a job and applies them to what
-// is known; with dryRun it only counts. Errors: ErrNoJob, ErrState.
+// is known; with dryRun it only counts. Errors: ErrNoJob, ErrNoRule, ErrRule.
 func (f *Frontier) ChangeExclusions(ctx context.Context, jobID string, add, remove []string, dryRun bool) (*ExclusionChange, error) {
 	f.mu.Lock()
 	j, err := f.find(jobID)
@@ -214,13 +214,13 @@ func withExclusions(spec *jobv1.Spec, add, remove []string) (*jobv1.Spec, error)
 			if len(list) > 0 {
 				there = "there are: " + strings.Join(list, "  ")
 			}
-			return nil, fmt.Errorf("%q is not one of its exclusions; %s: %w", s, there, ErrState)
+			return nil, fmt.Errorf("%q is not one of its exclusions; %s: %w", s, there, ErrNoRule)
 		}
 		list = slices.Delete(list, i, i+1)
 	}
 	for _, s := range add {
 		if _, err := regexp.Compile(s); err != nil {
-			return nil, fmt.Errorf("exclusion %q: %w: %w", s, err, ErrState)
+			return nil, fmt.Errorf("exclusion %q: %w: %w", s, ErrRule, err)
 		}
 		if !slices.Contains(list, s) {
 			list = append(list, s)

@@ -92,7 +92,7 @@ func TestExclusionsPreviewApplyAndComeBack(t *testing.T) {
 func TestExclusionErrors(t *testing.T) {
 	r := linked(t, store.NewMemory(), 4)
 	for _, tc := range []struct{ add, remove []string }{{add: []string{"("}}, {remove: []string{"/x/"}}} {
-		if _, err := r.f.ChangeExclusions(r.ctx, "j", tc.add, tc.remove, false); !errors.Is(err, ErrState) {
+		if _, err := r.f.ChangeExclusions(r.ctx, "j", tc.add, tc.remove, false); !errors.Is(err, ErrRule) && !errors.Is(err, ErrNoRule) {
 			t.Errorf("%v: %v", tc, err)
 		}
 	}

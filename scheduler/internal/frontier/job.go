@@ -35,7 +35,8 @@ const (
 	reasonMaxBytes    = "max-bytes"
 	reasonMaxDuration = "max-duration"
 	reasonStopped     = "stopped"
-	reasonRetired     = "retired" // only queues retired by hand are left
+	reasonMore        = "more-queued" // it had finished as empty, and got URLs since
+	reasonRetired     = "retired"     // only queues retired by hand are left
 )
 
 // job is one crawl. Everything is guarded by the frontier's mutex.

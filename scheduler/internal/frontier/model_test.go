@@ -79,7 +79,7 @@ func (m *model) status() *schedulerv1.JobStatus { return m.r.status("j") }
 // state keeps the job running where it may.
 func (m *model) state() {
 	s := m.status()
-	more := s.Reason == reasonEmpty || s.Reason == reasonRetired || s.Reason == reasonMaxPages && s.Counters.Pages < m.pages
+	more := s.Reason == reasonEmpty || s.Reason == reasonMore || s.Reason == reasonRetired || s.Reason == reasonMaxPages && s.Counters.Pages < m.pages
 	if s.State == jobFinished && more || s.State == jobCreated {
 		if _, err := m.r.f.SetJobState(m.r.ctx, "j", schedulerv1.JobWish_JOB_WISH_START); err != nil {
 			m.t.Fatal(err)
@@ -427,7 +427,7 @@ func (m *model) finish() {
 	m.state()
 	for n := 0; ; n++ {
 		l := m.r.wait(49 * time.Hour)
-		if s := m.status(); l == nil && s.State == jobFinished && s.Reason == reasonEmpty && s.Counters.Queued > 0 {
+		if s := m.status(); l == nil && s.State == jobFinished && (s.Reason == reasonEmpty || s.Reason == reasonMore) && s.Counters.Queued > 0 {
 			m.state() // a dead host's queue gets another try
 			l = m.r.wait(49 * time.Hour)
 		}

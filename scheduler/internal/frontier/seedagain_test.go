@@ -132,3 +132,57 @@ func TestSeedAgainAfterFailures(t *testing.T) {
 	r.commit(outcomeOf(l, 200))
 	r.wantEnd("j", "empty")
 }
+
+// A job that has finished as empty and gets URLs by hand says so, and is whole:
+// it has not finished as empty any more, and goes on when it is started.
+func TestSeedsOfAFinishedJob(t *testing.T) {
+	mem := store.NewMemory()
+	r := newRig(t, mem)
+	r.job("j", testSpec(open24), "http://a.test/", "http://bad.test/")
+	r.commit(outcomeOf(r.mustLease("http://a.test/"), 200), candidates(1, "http://a.test/cal/1")...)
+	more := func(what string, queued uint64) {
+		t.Helper()
+		st := r.status("j")
+		if st.State != jobFinished || st.Reason != reasonMore || st.Counters.Queued != queued {
+			t.Errorf("after %s: %s (%s), %d queued", what, st.State, st.Reason, st.Counters.Queued)
+		}
+		if e := r.whyJob("j"); !strings.Contains(e.Reason, "URLs were queued since") {
+			t.Errorf("after %s: %s", what, e.Reason)
+		}
+		r.audit()
+		_ = r.f.Close()
+		mem = mem.Reopen()
+		r.open(mem)
+		if st := r.status("j"); st.Reason != reasonMore {
+			t.Errorf("after %s and a restart: %s", what, st.Reason)
+		}
+		r.start("j")
+	}
+	for l := r.wait(time.Hour); l != nil; l = r.wait(time.Hour) {
+		o := outcomeOf(l, 200)
+		if l.HostKey == "bad.test" {
+			o = failureOf(l, crawlv1.OutcomeClass_OUTCOME_CLASS_CONTENT)
+		}
+		r.commit(o)
+	}
+	r.wantEnd("j", reasonEmpty)
+	if sum := r.give("j", "http://a.test/"); sum.Added+sum.Queued != 0 || r.status("j").Reason != reasonEmpty {
+		t.Errorf("a seed that is done: %+v, %s", sum, r.status("j").Reason)
+	}
+	r.give("j", "http://a.test/new", "http://b.test/new")
+	more("new seeds", 2)
+	for range 2 {
+		r.commit(outcomeOf(r.wait(time.Hour), 200))
+	}
+	r.wantEnd("j", reasonEmpty)
+	r.give("j", "http://bad.test/")
+	more("a seed again", 1)
+	r.commit(outcomeOf(r.mustLease("http://bad.test/"), 200), candidates(1, "http://a.test/no/1")...)
+	r.exclude([]string{"/no/"}, nil, false)
+	r.wantEnd("j", reasonEmpty)
+	r.exclude(nil, []string{"/no/"}, false)
+	more("an exclusion that is gone", 1)
+	r.commit(outcomeOf(r.mustLease("http://a.test/no/1"), 200))
+	r.wantEnd("j", reasonEmpty)
+	r.audit()
+}

@@ -235,6 +235,7 @@ func (x *jobExplanation) sum() {
 // endReasons say why a job has finished.
 var endReasons = map[string]string{
 	reasonEmpty:       "nothing is left to be fetched",
+	reasonMore:        "nothing was left to be fetched; URLs were queued since, which are fetched when it is started",
 	reasonMaxPages:    "limits.max_pages is reached",
 	reasonMaxBytes:    "limits.max_total_bytes is reached",
 	reasonMaxDuration: "limits.max_duration is reached",

@@ -1528,7 +1528,9 @@ type JobStatus struct {
 	// Where it stands.
 	State JobState `protobuf:"varint,2,opt,name=state,proto3,enum=lycosa.scheduler.v1.JobState" json:"state,omitempty"`
 	// Why it finished or failed, or why nothing moves: "empty", "max-pages",
-	// "max-bytes", "max-duration", "stopped" ...
+	// "max-bytes", "max-duration", "stopped", "more-queued" (it had finished as
+	// empty, and seeds or a change of rules have queued URLs since; starting it
+	// fetches them) ...
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The effective spec.
 	Spec *v11.Spec `protobuf:"bytes,4,opt,name=spec,proto3" json:"spec,omitempty"`
