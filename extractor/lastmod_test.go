@@ -54,3 +54,20 @@ func TestLastModOfOtherJobs(t *testing.T) {
 		}
 	}
 }
+
+// Where an overlay gives a page another robots agent, its directives are read
+// by that name, and by the job's elsewhere.
+func TestDirectivesByTheLeasesAgent(t *testing.T) {
+	r := start(t, &jobv1.Spec{Identity: &jobv1.Identity{RobotsAgent: "lycosa"}})
+	head := "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nX-Robots-Tag: guest: nofollow\r\n\r\n"
+	for n, agent := range []string{"guest", ""} {
+		l := lease("http://a.test/")
+		if agent != "" {
+			l.Overlay = &crawlv1.RequestOverlay{RobotsAgent: agent}
+		}
+		done(t, r.send(t, l, 200, head, []byte(`<a href="/x">`)))
+		if _, cands := r.last(t); len(cands) != n {
+			t.Errorf("agent %q: %d links are followed, want %d", agent, len(cands), n)
+		}
+	}
+}

@@ -41,6 +41,7 @@ type Finder struct {
 // worker is what one page at a time needs.
 type worker struct {
 	f        *Finder
+	agent    string // by which directives of the page are read
 	scanner  linkscan.Scanner
 	resolver *weburl.Resolver
 	charset  string
@@ -100,7 +101,11 @@ func (f *Finder) Handle(_ context.Context, p *page.Page) error {
 	defer w.done()
 	w.resolver.Reset(p.URL)
 	w.fromHeaders(p)
-	p.Directives = robots.ParseXRobotsTag(headerValues(p, "X-Robots-Tag"), f.agent)
+	w.agent = f.agent
+	if a := p.Lease.GetOverlay().GetRobotsAgent(); a != "" {
+		w.agent = a
+	}
+	p.Directives = robots.ParseXRobotsTag(headerValues(p, "X-Robots-Tag"), w.agent)
 	if p.Directives.NoFollow {
 		p.NofollowBy = "x-robots-tag nofollow"
 	}
@@ -227,8 +232,8 @@ func (w *worker) allowed(l linkscan.Link) bool {
 // options of the scanner for a document.
 func (w *worker) options(e *charset.Encoding) linkscan.Options {
 	opt := linkscan.Options{Kinds: w.f.kinds, Charset: e}
-	if w.f.agent != "" {
-		opt.RobotsNames = []string{strings.ToLower(w.f.agent)}
+	if w.agent != "" {
+		opt.RobotsNames = []string{strings.ToLower(w.agent)}
 	}
 	return opt
 }
