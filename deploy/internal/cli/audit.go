@@ -165,6 +165,9 @@ const maxStoreProblems = 20
 // auditStores looks for the records that done URLs name: each must lie whole
 // within its file. Each file is looked at once.
 func (c *auditCmd) auditStores(a *App, layout allinone.Layout, out *auditJSON) error {
+	if len(out.Jobs) == 0 {
+		return nil
+	}
 	o, err := a.openOffline(layout.Frontier())
 	if err != nil {
 		if len(out.Violations) > 0 {

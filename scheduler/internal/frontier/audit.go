@@ -51,6 +51,9 @@ func Audit(dir string) (*AuditReport, error) {
 		return nil, fmt.Errorf("audit the frontier: %w", err)
 	}
 	s, err := store.OpenPebble(dir, store.PebbleOptions{ReadOnly: true})
+	if errors.Is(err, store.ErrNone) { // its process ended before the first write
+		return &AuditReport{Recomputed: map[string]*schedulerv1.Counters{}}, nil
+	}
 	if err != nil {
 		return nil, err
 	}

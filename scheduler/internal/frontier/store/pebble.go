@@ -109,12 +109,33 @@ func OpenPebble(dir string, o PebbleOptions) (s *Pebble, err error) {
 			s, err = nil, fmt.Errorf("open the frontier's store in %s: %w: %w", dir, ErrFailed, f.err)
 		}
 	}()
-	s.db, err = pebble.Open(dir, opts)
+	if err = look(o.FS, dir, o.ReadOnly); err == nil {
+		s.db, err = pebble.Open(dir, opts)
+	}
 	if err != nil {
 		s.cache.Unref()
 		return nil, fmt.Errorf("open the frontier's store in %s: %w", dir, classify(err))
 	}
 	return s, nil
+}
+
+// look refuses a folder without a store where one is to be read, and one that
+// has lost what names its files: Pebble would begin anew beside them.
+func look(fs vfs.FS, dir string, reading bool) error {
+	is, err := pebble.Peek(dir, fs)
+	if err != nil || is.Exists {
+		return nil // Open tells what is wrong
+	}
+	names, _ := fs.List(dir)
+	for _, n := range names {
+		if strings.HasSuffix(n, ".sst") {
+			return fmt.Errorf("%w: there are tables (%s) and no manifest that names them", ErrCorrupt, n)
+		}
+	}
+	if reading {
+		return ErrNone
+	}
+	return nil
 }
 
 // classify finds the contract's error in one of Pebble's.

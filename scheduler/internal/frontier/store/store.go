@@ -24,6 +24,8 @@ import (
 var (
 	// ErrCorrupt: what is on disk cannot be read as a store.
 	ErrCorrupt = errors.New("the frontier's files are damaged")
+	// ErrNone: the directory holds no store, and one was to be read.
+	ErrNone = errors.New("nothing has been written to the frontier yet")
 	// ErrLocked: another process has the directory open.
 	ErrLocked = errors.New("the frontier is in use by another process")
 	// ErrFailed: a write failed (disk full, read-only, I/O error). The store

@@ -126,3 +126,43 @@ func TestPebbleSaysWhatIsWrong(t *testing.T) {
 		t.Error("read-only open made a directory")
 	}
 }
+
+// A folder without a store is none when it is read; one whose manifest is gone
+// is damaged and is never begun anew.
+func TestFolderWithoutStore(t *testing.T) {
+	fs := vfs.NewMem()
+	if err := fs.MkdirAll("f", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.OpenPebble("f", store.PebbleOptions{FS: fs, ReadOnly: true}); !errors.Is(err, store.ErrNone) {
+		t.Errorf("an empty folder, to be read: %v", err)
+	}
+	s, err := store.OpenPebble("f", store.PebbleOptions{FS: fs, MemTableBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b store.Batch
+	b.Set([]byte("k"), []byte("v"))
+	if _, err := s.Apply(&b, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.Settle(t.Context()), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	names, err := fs.List("f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range names {
+		if strings.HasPrefix(n, "marker.manifest") {
+			if err := fs.Remove("f/" + n); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, reading := range []bool{true, false} {
+		if _, err := store.OpenPebble("f", store.PebbleOptions{FS: fs, ReadOnly: reading}); !errors.Is(err, store.ErrCorrupt) {
+			t.Errorf("without its manifest, reading %t: %v", reading, err)
+		}
+	}
+}
