@@ -124,7 +124,7 @@ func OpenPebble(dir string, o PebbleOptions) (s *Pebble, err error) {
 func look(fs vfs.FS, dir string, reading bool) error {
 	is, err := pebble.Peek(dir, fs)
 	if err != nil || is.Exists {
-		return nil // Open tells what is wrong
+		return err
 	}
 	names, _ := fs.List(dir)
 	for _, n := range names {
