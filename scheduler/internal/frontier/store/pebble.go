@@ -123,8 +123,12 @@ func OpenPebble(dir string, o PebbleOptions) (s *Pebble, err error) {
 // has lost what names its files: Pebble would begin anew beside them.
 func look(fs vfs.FS, dir string, reading bool) error {
 	is, err := pebble.Peek(dir, fs)
-	if err != nil || is.Exists {
+	switch {
+	case errors.Is(err, os.ErrNotExist): // no folder yet
+	case err != nil:
 		return err
+	case is.Exists:
+		return nil
 	}
 	names, _ := fs.List(dir)
 	for _, n := range names {
