@@ -50,12 +50,17 @@ type Downloader struct {
 	base context.Context // of every lease; ends when leases are given up
 	end  context.CancelFunc
 
-	mu      sync.Mutex
-	state   state
-	leases  map[uint64]*lease
-	idle    chan struct{} // closed when draining and no lease is held
-	workers sync.WaitGroup
-	alive   atomic.Int64 // workers
+	mu     sync.Mutex
+	state  state
+	leases map[uint64]*lease
+	// answered are the answers given last. Of those that a broken stream has
+	// lost there are at most as many as leases can be out, and as many again
+	// while there is no stream.
+	answered answers
+	session  uint64        // counts the times that the held leases were announced
+	idle     chan struct{} // closed when draining and no lease is held
+	workers  sync.WaitGroup
+	alive    atomic.Int64 // workers
 }
 
 // pageWindow is how many pages may be unanswered on one stream to an extractor:
@@ -92,15 +97,15 @@ func New(cfg Config, deps service.Deps) (*Downloader, error) {
 		jars:   cookie.NewJars(cfg.CookiesDir),
 		work:   make(chan *lease),
 		stop:   make(chan struct{}),
-		leases: map[uint64]*lease{},
-		idle:   make(chan struct{}),
+		leases: map[uint64]*lease{}, answered: newAnswers(2 * cfg.Capacity),
+		idle: make(chan struct{}),
 	}
 	d.profiles = profile.New(profile.Options{
 		Base: engineCfg.Settings, JobNets: cfg.JobNets, Secrets: secret.Store{Dir: cfg.SecretsDir}, Jars: d.jars,
 	})
 	d.base, d.end = context.WithCancel(context.Background())
 	d.members = membership.New(membership.Options{
-		Dialer: deps.Dialer, Scheduler: cfg.Scheduler, Hello: d.hello, Logger: deps.Logger,
+		Dialer: deps.Dialer, Scheduler: cfg.Scheduler, Hello: d.announce, Logger: deps.Logger,
 	})
 	d.ring = ring.New(ring.Options{
 		Dialer: deps.Dialer, Topology: d.members, Logger: deps.Logger, Window: min(cfg.Capacity, pageWindow),
@@ -132,10 +137,25 @@ func (d *Downloader) Health(context.Context) error {
 	return errors.New("the downloader is starting")
 }
 
-// hello announces the downloader with the leases it holds at this moment.
-func (d *Downloader) hello() *schedulerv1.Hello {
+// announce is the hello of a new membership. What comes on streams of the one
+// before is not taken any more: the scheduler gives what is not announced to
+// others.
+func (d *Downloader) announce() *schedulerv1.Hello {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.session++
+	return d.hello()
+}
+
+func (d *Downloader) inSession() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.session
+}
+
+// hello announces the downloader with the leases it holds at this moment. mu is
+// held.
+func (d *Downloader) hello() *schedulerv1.Hello {
 	h := &schedulerv1.Hello{
 		Kind: schedulerv1.ServiceKind_SERVICE_KIND_DOWNLOADER, Id: d.cfg.ID, Address: d.cfg.Address(),
 		Version: telemetry.Version(), Capacity: uint32(d.cfg.Capacity),

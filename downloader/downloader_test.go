@@ -63,6 +63,7 @@ func TestFailuresTravelTheRing(t *testing.T) {
 	w := newWorld(t, nil, service.Deps{}, &extractor{name: "e1"})
 	f := w.feed()
 	closed := newSite(t, func(c net.Conn, _ string) { c.Close() })
+	id := uint64(0)
 	for name, c := range map[string]struct {
 		change func(*crawlv1.Lease)
 		class  crawlv1.OutcomeClass
@@ -73,7 +74,8 @@ func TestFailuresTravelTheRing(t *testing.T) {
 		"policy":  {func(l *crawlv1.Lease) { l.Addresses = [][]byte{{10, 0, 0, 1}} }, crawlv1.OutcomeClass_OUTCOME_CLASS_POLICY, "address-refused: "},
 		"url":     {func(l *crawlv1.Lease) { l.Url = "ftp://x/" }, crawlv1.OutcomeClass_OUTCOME_CLASS_POLICY, "bad-url: "},
 	} {
-		l := closed.lease(9, "/")
+		id++
+		l := closed.lease(id, "/")
 		c.change(l)
 		f.send(l)
 		_, a, _ := f.answer()

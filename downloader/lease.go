@@ -102,7 +102,7 @@ func (l *lease) stream() *feed {
 func (l *lease) run() {
 	answer := l.safely()
 	l.d.metrics.answers.WithLabelValues(verdictLabel(answer.GetAnswer().GetVerdict())).Inc()
-	l.d.forget(l)
+	l.d.forget(l, answer)
 	f := l.stream()
 	f.answer(l.id, answer)
 	f.remove(l.id)

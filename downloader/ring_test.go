@@ -252,7 +252,7 @@ type feed struct {
 
 func (w *world) feed() *feed {
 	w.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); w.d.Health(context.Background()) != nil; {
+	for deadline := time.Now().Add(10 * time.Second); w.d.Health(context.Background()) != nil || !w.d.Joined(); {
 		if time.Now().After(deadline) {
 			w.t.Fatal("the downloader does not run")
 		}
@@ -274,6 +274,14 @@ func (w *world) feed() *feed {
 func (f *feed) send(l *crawlv1.Lease) {
 	f.t.Helper()
 	if err := f.stream.Send(&downloaderv1.FetchRequest{Item: &downloaderv1.FetchRequest_Lease{Lease: l}}); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// resume asks for a lease given on another stream.
+func (f *feed) resume(id uint64) {
+	f.t.Helper()
+	if err := f.stream.Send(&downloaderv1.FetchRequest{Item: &downloaderv1.FetchRequest_ResumeLeaseId{ResumeLeaseId: id}}); err != nil {
 		f.t.Fatal(err)
 	}
 }

@@ -25,6 +25,8 @@ const progressEvery = 200 * time.Millisecond
 type feed struct {
 	stream grpc.BidiStreamingServer[downloaderv1.FetchRequest, downloaderv1.FetchResponse]
 
+	session uint64 // of the membership in which it was opened
+
 	sending sync.Mutex // of stream.Send
 	over    bool       // the stream has ended; guarded by sending
 
@@ -108,7 +110,7 @@ func (d *Downloader) Fetch(stream grpc.BidiStreamingServer[downloaderv1.FetchReq
 	if d.Health(stream.Context()) != nil {
 		return status.Error(codes.Unavailable, "the downloader takes no leases now")
 	}
-	f := &feed{stream: stream, leases: map[uint64]*lease{}, empty: make(chan struct{})}
+	f := &feed{stream: stream, session: d.inSession(), leases: map[uint64]*lease{}, empty: make(chan struct{})}
 	defer f.end()
 	read := make(chan error, 1)
 	go func() { read <- d.read(f) }() // ends with the stream, which ends with this handler
@@ -161,6 +163,8 @@ func (d *Downloader) read(f *feed) error {
 			d.take(f, item.Lease)
 		case *downloaderv1.FetchRequest_CancelLeaseId:
 			d.takeBack(item.CancelLeaseId)
+		case *downloaderv1.FetchRequest_ResumeLeaseId:
+			d.resume(f, item.ResumeLeaseId)
 		}
 	}
 }
@@ -173,6 +177,18 @@ func (d *Downloader) take(f *feed, m *crawlv1.Lease) {
 	}
 	l := newLease(d, f, m)
 	d.mu.Lock()
+	if f.session != d.session {
+		// The scheduler has been told since what is held, and this was not.
+		d.mu.Unlock()
+		l.cancel()
+		return
+	}
+	if a := d.answered.of(l.id); a != nil {
+		d.mu.Unlock()
+		l.cancel()
+		f.answer(l.id, a)
+		return
+	}
 	switch {
 	case d.leases[l.id] != nil:
 		// The scheduler has lost the stream on which it gave the lease before.
@@ -231,12 +247,36 @@ func (d *Downloader) takeBack(id uint64) {
 	}
 }
 
-// forget takes an answered lease off the books.
-func (d *Downloader) forget(l *lease) {
+// resume makes f the stream of a lease that was given on one that broke.
+func (d *Downloader) resume(f *feed, id uint64) {
+	d.mu.Lock()
+	l := d.leases[id]
+	if l != nil {
+		l.moveTo(f)
+		d.mu.Unlock()
+		l.report(f) // what was to be reported meanwhile went nowhere
+		return
+	}
+	a := d.answered.of(id)
+	if a == nil {
+		// It never came, or it was given to another process of this id: before
+		// the scheduler has let this one join that cannot be told.
+		a = later("the downloader does not hold the lease")
+		a.Answer.RetryAfter = nil
+		a.Fetched = !d.members.Joined()
+		d.answered.add(id, a)
+	}
+	d.mu.Unlock()
+	f.answer(id, a)
+}
+
+// forget takes an answered lease off the books and remembers the answer.
+func (d *Downloader) forget(l *lease, a *downloaderv1.FetchAnswer) {
 	l.cancel()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.leases, l.id)
+	d.answered.add(l.id, a)
 	if d.state == stateDraining && len(d.leases) == 0 {
 		select {
 		case <-d.idle:

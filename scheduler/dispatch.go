@@ -16,10 +16,11 @@ import (
 type fetchStream = grpc.BidiStreamingClient[downloaderv1.FetchRequest, downloaderv1.FetchResponse]
 
 // dispatcher hands leases to one downloader for as long as it is joined. It
-// never has more leases out on a stream than the downloader's capacity.
+// never has more leases out than the downloader's capacity, those counted whose
+// stream has broken: a new stream begins with asking for them.
 type dispatcher struct {
 	s        *Scheduler
-	mem      *member
+	out      *outstanding
 	id       string
 	address  string
 	capacity int
@@ -27,8 +28,12 @@ type dispatcher struct {
 }
 
 func newDispatcher(s *Scheduler, mem *member, hello *schedulerv1.Hello) *dispatcher {
+	out := &outstanding{mem: mem, leases: map[uint64]bool{}}
+	for _, held := range hello.GetHeld() {
+		out.add(held.GetLeaseId())
+	}
 	return &dispatcher{
-		s: s, mem: mem, id: hello.GetId(), address: hello.GetAddress(), capacity: int(hello.GetCapacity()),
+		s: s, out: out, id: hello.GetId(), address: hello.GetAddress(), capacity: int(hello.GetCapacity()),
 		log: s.log.With("downloader", hello.GetId()),
 	}
 }
@@ -36,6 +41,7 @@ func newDispatcher(s *Scheduler, mem *member, hello *schedulerv1.Hello) *dispatc
 // run keeps a Fetch stream to the downloader until ctx ends.
 func (d *dispatcher) run(ctx context.Context) {
 	const firstWait, longWait = 50 * time.Millisecond, 5 * time.Second
+	defer d.out.clear(d.s.spans)
 	wait := firstWait
 	for ctx.Err() == nil {
 		began := time.Now()
@@ -58,8 +64,7 @@ func (d *dispatcher) run(ctx context.Context) {
 	}
 }
 
-// session works one stream. Leases whose answers a broken stream has lost come
-// home by their commit or by their deadline.
+// session works one stream.
 func (d *dispatcher) session(ctx context.Context) error {
 	conn, closer, err := d.s.deps.Dialer.Dial(ctx, d.address)
 	if err != nil {
@@ -74,10 +79,10 @@ func (d *dispatcher) session(ctx context.Context) error {
 	}
 	freed := make(chan struct{}, 1)
 	received := make(chan error, 1)
-	out := &outstanding{mem: d.mem, leases: map[uint64]bool{}}
-	defer out.clear(d.s.spans)
-	go func() { received <- d.receive(ctx, stream, out, freed) }()
-	err = d.send(ctx, stream, out, freed, received)
+	go func() { received <- d.receive(ctx, stream, freed) }()
+	if err = d.resume(stream); err == nil {
+		err = d.send(ctx, stream, freed, received)
+	}
 	cancel()
 	if !errors.Is(err, errEnded) {
 		// The receiver reads the frontier: it ends before the session does.
@@ -93,26 +98,36 @@ var (
 	errEnded      = errors.New("stream ended") // the receiver has returned
 )
 
+// resume asks for the leases that are out already.
+func (d *dispatcher) resume(stream fetchStream) error {
+	for _, id := range d.out.ids() {
+		if err := stream.Send(&downloaderv1.FetchRequest{Item: &downloaderv1.FetchRequest_ResumeLeaseId{ResumeLeaseId: id}}); err != nil {
+			return errSendFailed
+		}
+	}
+	return nil
+}
+
 // send leases whenever there is room and something is ready. It returns the
 // receiver's error when the stream has ended.
-func (d *dispatcher) send(ctx context.Context, stream fetchStream, out *outstanding, freed <-chan struct{}, received <-chan error) error {
+func (d *dispatcher) send(ctx context.Context, stream fetchStream, freed <-chan struct{}, received <-chan error) error {
 	ready := d.s.f.Ready(d.id)
 	noLeases := d.s.noLeases
 	for {
-		if room := d.capacity - out.len(); room > 0 && noLeases != nil {
+		if room := d.capacity - d.out.len(); room > 0 && noLeases != nil {
 			leases, err := d.s.f.Lease(ctx, d.id, room)
 			if err != nil && ctx.Err() == nil {
 				d.log.Error("leasing failed", "err", err)
 			}
 			broken := false
 			for _, lease := range leases {
-				out.add(lease.GetId())
+				d.out.add(lease.GetId())
 				d.s.spans.start(d.s.tracer, lease)
 				if err := stream.Send(&downloaderv1.FetchRequest{Item: &downloaderv1.FetchRequest_Lease{Lease: lease}}); err != nil {
 					// Leases that were not sent are known to be free again.
 					d.s.release(ctx, lease.GetId(), &downloaderv1.FetchAnswer{
 						Answer: &crawlv1.Answer{Verdict: crawlv1.Verdict_VERDICT_RETRY_LATER, Reason: "the stream to the downloader broke"}})
-					out.remove(lease.GetId())
+					d.out.remove(lease.GetId())
 					broken = true
 				}
 			}
@@ -136,7 +151,7 @@ func (d *dispatcher) send(ctx context.Context, stream fetchStream, out *outstand
 	}
 }
 
-func (d *dispatcher) receive(ctx context.Context, stream fetchStream, out *outstanding, freed chan<- struct{}) error {
+func (d *dispatcher) receive(ctx context.Context, stream fetchStream, freed chan<- struct{}) error {
 	for {
 		res, err := stream.Recv()
 		if err != nil {
@@ -153,7 +168,7 @@ func (d *dispatcher) receive(ctx context.Context, stream fetchStream, out *outst
 			continue
 		}
 		ans := res.GetAnswer()
-		if !out.remove(id) {
+		if !d.out.remove(id) {
 			d.log.Warn("answer for a lease that is not out", "lease", id)
 			continue
 		}

@@ -2,6 +2,8 @@ package scheduler
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -12,8 +14,8 @@ import (
 	crawlv1 "lycosa.dev/proto/gen/lycosa/crawl/v1"
 )
 
-// outstanding is the leases of one stream that have no answer yet; it keeps the
-// member's count with it.
+// outstanding is the leases of one downloader that have no answer yet, on
+// whichever stream they were given; it keeps the member's count with it.
 type outstanding struct {
 	mem    *member
 	mu     sync.Mutex
@@ -29,8 +31,16 @@ func (o *outstanding) len() int {
 func (o *outstanding) add(id uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.leases[id] = true
-	o.mem.inflight.Add(1)
+	if !o.leases[id] {
+		o.leases[id] = true
+		o.mem.inflight.Add(1)
+	}
+}
+
+func (o *outstanding) ids() []uint64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Collect(maps.Keys(o.leases))
 }
 
 // remove tells whether the lease was there.
@@ -45,12 +55,12 @@ func (o *outstanding) remove(id uint64) bool {
 	return true
 }
 
-// clear forgets all when the stream has ended.
+// clear forgets all when the downloader has left.
 func (o *outstanding) clear(spans *leaseSpans) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for id := range o.leases {
-		spans.end(id, &crawlv1.Answer{Reason: "the stream broke before the answer"})
+		spans.end(id, &crawlv1.Answer{Reason: "the downloader left before the answer"})
 	}
 	o.mem.inflight.Add(-int64(len(o.leases)))
 	clear(o.leases)

@@ -128,6 +128,13 @@ func (d *downloader) Fetch(stream grpc.BidiStreamingServer[downloaderv1.FetchReq
 		if err != nil {
 			return nil
 		}
+		if id := req.GetResumeLeaseId(); id != 0 { // it never holds one
+			if err := stream.Send(&downloaderv1.FetchResponse{LeaseId: id, Item: &downloaderv1.FetchResponse_Answer{
+				Answer: &downloaderv1.FetchAnswer{Answer: &crawlv1.Answer{Verdict: crawlv1.Verdict_VERDICT_RETRY_LATER}}}}); err != nil {
+				return err
+			}
+			continue
+		}
 		l := req.GetLease()
 		d.r.mu.Lock()
 		d.r.leases = append(d.r.leases, l)

@@ -94,6 +94,7 @@ type FetchRequest struct {
 	//
 	//	*FetchRequest_Lease
 	//	*FetchRequest_CancelLeaseId
+	//	*FetchRequest_ResumeLeaseId
 	Item          isFetchRequest_Item `protobuf_oneof:"item"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -154,6 +155,15 @@ func (x *FetchRequest) GetCancelLeaseId() uint64 {
 	return 0
 }
 
+func (x *FetchRequest) GetResumeLeaseId() uint64 {
+	if x != nil {
+		if x, ok := x.Item.(*FetchRequest_ResumeLeaseId); ok {
+			return x.ResumeLeaseId
+		}
+	}
+	return 0
+}
+
 type isFetchRequest_Item interface {
 	isFetchRequest_Item()
 }
@@ -169,9 +179,19 @@ type FetchRequest_CancelLeaseId struct {
 	CancelLeaseId uint64 `protobuf:"fixed64,2,opt,name=cancel_lease_id,json=cancelLeaseId,proto3,oneof"`
 }
 
+type FetchRequest_ResumeLeaseId struct {
+	// The lease of this id was given on a stream that broke: report on it here.
+	// A lease that is still worked on is answered when it ends, one that has
+	// ended with the same answer again, and one that never came with
+	// VERDICT_RETRY_LATER; it is then not taken any more should it come yet.
+	ResumeLeaseId uint64 `protobuf:"fixed64,3,opt,name=resume_lease_id,json=resumeLeaseId,proto3,oneof"`
+}
+
 func (*FetchRequest_Lease) isFetchRequest_Item() {}
 
 func (*FetchRequest_CancelLeaseId) isFetchRequest_Item() {}
+
+func (*FetchRequest_ResumeLeaseId) isFetchRequest_Item() {}
 
 // Progress renews a lease: it is being worked on. Sent at least every third of
 // the lease's deadline.
@@ -402,10 +422,11 @@ var File_lycosa_downloader_v1_downloader_proto protoreflect.FileDescriptor
 
 const file_lycosa_downloader_v1_downloader_proto_rawDesc = "" +
 	"\n" +
-	"%lycosa/downloader/v1/downloader.proto\x12\x14lycosa.downloader.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1blycosa/crawl/v1/crawl.proto\"p\n" +
+	"%lycosa/downloader/v1/downloader.proto\x12\x14lycosa.downloader.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1blycosa/crawl/v1/crawl.proto\"\x9a\x01\n" +
 	"\fFetchRequest\x12.\n" +
 	"\x05lease\x18\x01 \x01(\v2\x16.lycosa.crawl.v1.LeaseH\x00R\x05lease\x12(\n" +
-	"\x0fcancel_lease_id\x18\x02 \x01(\x06H\x00R\rcancelLeaseIdB\x06\n" +
+	"\x0fcancel_lease_id\x18\x02 \x01(\x06H\x00R\rcancelLeaseId\x12(\n" +
+	"\x0fresume_lease_id\x18\x03 \x01(\x06H\x00R\rresumeLeaseIdB\x06\n" +
 	"\x04item\"\xa6\x01\n" +
 	"\bProgress\x121\n" +
 	"\x05stage\x18\x01 \x01(\x0e2\x1b.lycosa.downloader.v1.StageR\x05stage\x12@\n" +
@@ -477,6 +498,7 @@ func file_lycosa_downloader_v1_downloader_proto_init() {
 	file_lycosa_downloader_v1_downloader_proto_msgTypes[0].OneofWrappers = []any{
 		(*FetchRequest_Lease)(nil),
 		(*FetchRequest_CancelLeaseId)(nil),
+		(*FetchRequest_ResumeLeaseId)(nil),
 	}
 	file_lycosa_downloader_v1_downloader_proto_msgTypes[3].OneofWrappers = []any{
 		(*FetchResponse_Progress)(nil),

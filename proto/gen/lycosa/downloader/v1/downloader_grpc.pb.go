@@ -41,8 +41,10 @@ type DownloaderServiceClient interface {
 	// VERDICT_NEVER: the lease is not wanted any more.
 	// A broken stream does not end the leases: the downloader finishes them, the
 	// outcomes travel the ring, and it reports those it still holds when it joins
-	// again (SchedulerService.Join); only their answers are lost, and the
-	// scheduler learns of them by the commit or by the deadline.
+	// again (SchedulerService.Join). On the next stream the scheduler asks for
+	// every lease that it still has out (resume_lease_id): progress and answers
+	// come there from then on, an answer that was lost is given again, and a lease
+	// that never arrived is given back at once.
 	// Window: the downloader's capacity as announced in Join; a lease beyond it
 	// is answered VERDICT_RETRY_LATER without being fetched.
 	// Half-close by the client means: no more leases; the stream ends when all
@@ -87,8 +89,10 @@ type DownloaderServiceServer interface {
 	// VERDICT_NEVER: the lease is not wanted any more.
 	// A broken stream does not end the leases: the downloader finishes them, the
 	// outcomes travel the ring, and it reports those it still holds when it joins
-	// again (SchedulerService.Join); only their answers are lost, and the
-	// scheduler learns of them by the commit or by the deadline.
+	// again (SchedulerService.Join). On the next stream the scheduler asks for
+	// every lease that it still has out (resume_lease_id): progress and answers
+	// come there from then on, an answer that was lost is given again, and a lease
+	// that never arrived is given back at once.
 	// Window: the downloader's capacity as announced in Join; a lease beyond it
 	// is answered VERDICT_RETRY_LATER without being fetched.
 	// Half-close by the client means: no more leases; the stream ends when all
