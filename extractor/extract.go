@@ -165,13 +165,19 @@ func (e *Extractor) page(ctx context.Context, head *extractorv1.PageHead, result
 	if p.HasResponse() {
 		p.SetContentType()
 	}
+	e.kept.take(c.stores, p)
 	// The sink below always gets the page last, whatever way the pipeline took.
 	if err := c.pipeline.Run(ctx, p); err != nil {
+		e.kept.put(c.stores, p)
 		return e.failure(err)
 	}
 	if len(p.Stored) == 0 && p.SkippedBy == "" {
 		p.SkippedBy = "pipeline"
 	}
 	e.metrics.stored.Add(float64(p.Body.Size()))
-	return e.sink(ctx, c, p)
+	ans := e.sink(ctx, c, p)
+	if v := ans.GetVerdict(); v != crawlv1.Verdict_VERDICT_DONE && v != crawlv1.Verdict_VERDICT_NEVER {
+		e.kept.put(c.stores, p)
+	}
+	return ans
 }

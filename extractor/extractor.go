@@ -41,6 +41,7 @@ type Extractor struct {
 	member  *membership.Client
 	dnsers  *membership.Pool[dnserv1.ResolveRequest, dnserv1.ResolveResponse]
 	seen    *seen.Cache
+	kept    kept
 	jobs    *jobs
 	spool   string
 

@@ -19,6 +19,7 @@ import (
 	"lycosa.dev/internal/job"
 	"lycosa.dev/internal/membership"
 	"lycosa.dev/internal/telemetry"
+	crawlv1 "lycosa.dev/proto/gen/lycosa/crawl/v1"
 	jobv1 "lycosa.dev/proto/gen/lycosa/job/v1"
 	schedulerv1 "lycosa.dev/proto/gen/lycosa/scheduler/v1"
 )
@@ -133,6 +134,10 @@ func storeHandler(spec *jobv1.Spec, stores *jobStores) pipeline.Handler {
 		}
 		var without []string
 		for _, s := range stores.stores {
+			if i := slices.IndexFunc(p.StoredBefore, func(r *crawlv1.StoredRecord) bool { return r.GetStore() == s.Name() }); i >= 0 {
+				p.Stored = append(p.Stored, p.StoredBefore[i])
+				continue
+			}
 			rec, err := s.Put(ctx, p)
 			if err != nil {
 				return fmt.Errorf("store %s: %w", s.Name(), err)

@@ -50,6 +50,9 @@ type Page struct {
 	RedirectURL weburl.URL
 	// Stored says where the page is durable.
 	Stored []*crawlv1.StoredRecord
+	// StoredBefore says where it is durable since it came before, under the same
+	// lease.
+	StoredBefore []*crawlv1.StoredRecord
 	// SkippedBy names the rule that let the page go unstored.
 	SkippedBy string
 	// PayloadDigest is set by a store that computes it ("sha1:BASE32").
