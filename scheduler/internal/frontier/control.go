@@ -285,7 +285,7 @@ func (f *Frontier) deleteJob(id string) (store.Pending, error) {
 	b.Delete(runsKey(j.num))
 	f.unload(j)
 	f.journal.forget(j)
-	f.onDisk.forget(j.num)
+	f.onDisk.forget()
 	delete(f.jobs, id)
 	delete(f.byNum, j.num)
 	f.order = slices.DeleteFunc(f.order, func(o *job) bool { return o == j })

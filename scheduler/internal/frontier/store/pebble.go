@@ -14,8 +14,6 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
-	"github.com/cockroachdb/pebble/v2/sstable"
-	"github.com/cockroachdb/pebble/v2/sstable/block"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -82,14 +80,12 @@ func OpenPebble(dir string, o PebbleOptions) (s *Pebble, err error) {
 		ErrorIfNotExists:            o.ReadOnly,
 		Logger:                      log,
 	}
-	// What lies deepest is most of the bytes and is written seldom: zstd there.
+	// What lies deepest is most of the bytes: larger blocks, which compress better.
 	for i := range opts.Levels {
 		l := &opts.Levels[i]
 		l.FilterPolicy = bloom.FilterPolicy(10)
-		l.Compression = func() *sstable.CompressionProfile { return block.FastestCompression }
 		if i >= len(opts.Levels)-2 {
 			l.BlockSize = 16 << 10
-			l.Compression = func() *sstable.CompressionProfile { return sstable.ZstdCompression }
 		}
 	}
 	opts.EventListener = &pebble.EventListener{
