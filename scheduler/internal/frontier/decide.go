@@ -120,11 +120,15 @@ func (a pickRef) compare(b pickRef) int {
 	return cmp.Compare(a.order, b.order)
 }
 
-// entryJobs finds the entries' jobs; nil: it was deleted. Called with mu held.
+// entryJobs finds the entries' jobs; nil: it was deleted. Called with both
+// mutexes held.
 func (f *Frontier) entryJobs(entries []journalEntry) []*job {
 	jobs := make([]*job, len(entries))
 	for i, e := range entries {
-		jobs[i] = f.byNum[e.job]
+		if j := f.byNum[e.job]; j != nil {
+			j.anyDepth = j.maxDepth < 0
+			jobs[i] = j
+		}
 	}
 	return jobs
 }

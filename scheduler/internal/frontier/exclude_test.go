@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	jobv1 "lycosa.dev/proto/gen/lycosa/job/v1"
 	"lycosa.dev/scheduler/internal/frontier/store"
@@ -201,4 +202,40 @@ func openPebble(t *testing.T) store.Store {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// Queues that an exclusion has emptied give up their slots to those that wait.
+func TestExclusionsFreeSlots(t *testing.T) {
+	r := newRig(t, store.NewMemory(), func(o *Options) { o.MaxActiveHosts = 3 })
+	r.job("j", testSpec(), "http://seed.test/")
+	var urls []string
+	for h := range 8 {
+		kind := "cal"
+		if h >= 3 {
+			kind = "page"
+		}
+		for p := range 3 {
+			urls = append(urls, fmt.Sprintf("http://h%d.test/%s/%d", h, kind, p))
+		}
+	}
+	r.commit(outcomeOf(r.mustLease("http://seed.test/"), 200), candidates(1, urls...)...)
+	done := map[string]bool{}
+	for len(done) < 3 { // the calendars have the slots and wait their delay
+		l := r.wait(time.Minute)
+		if !strings.Contains(l.Url, "/cal/") || done[l.HostKey] {
+			t.Fatalf("%s has a slot", l.Url)
+		}
+		done[l.HostKey] = true
+		r.commit(outcomeOf(l, 200))
+	}
+	r.exclude([]string{"/cal/"}, nil, false)
+	for range 5 * 3 {
+		l := r.wait(2 * time.Minute)
+		if l == nil {
+			t.Fatalf("nothing is leased any more: %v", r.status("j").Counters)
+		}
+		r.commit(outcomeOf(l, 200))
+	}
+	r.wantEnd("j", reasonEmpty)
+	r.audit()
 }

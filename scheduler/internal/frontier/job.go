@@ -99,6 +99,7 @@ type job struct {
 
 	seen     *sieve.Set // the URL keys known; guarded by the frontier's decideMu
 	seenNext uint64     // number of the next record of keys that are in no run; guarded by decideMu
+	anyDepth bool       // without max_depth the least depth of a known URL does not matter; guarded by decideMu
 	seenBad  bool       // the set cannot be read and is to be built anew; guarded by decideMu
 
 	inactiveFrom []byte // where the search for queues without a slot goes on

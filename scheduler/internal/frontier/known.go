@@ -2,6 +2,7 @@ package frontier
 
 import (
 	"math/rand/v2"
+	"slices"
 
 	"github.com/zeebo/xxh3"
 )
@@ -39,36 +40,44 @@ func (c *knownCache) put(t uint64, depth uint32) {
 // 0.0003 of a hundred million. Guarded by the frontier's mutex.
 type queueCache struct {
 	seed  uint64
-	slots []uint64
+	lines [][queueCacheWays]uint64 // each a line of the processor's cache
 }
 
-const queueCacheSlots = 1 << 21
+const (
+	queueCacheWays  = 8
+	queueCacheLines = 1 << 18
+)
 
-// find returns a queue's slot and its fingerprint.
-func (c *queueCache) find(n queueName) (slot *uint64, print uint64) {
-	if c.slots == nil {
-		c.slots, c.seed = make([]uint64, queueCacheSlots), rand.Uint64()
+// find returns the line of a queue, its fingerprint and its place in the line;
+// -1: it is not there.
+func (c *queueCache) find(n queueName) (line *[queueCacheWays]uint64, print uint64, at int) {
+	if c.lines == nil {
+		c.lines, c.seed = make([][queueCacheWays]uint64, queueCacheLines), rand.Uint64()
 	}
 	print = max(1, xxh3.HashStringSeed(n.host, c.seed^uint64(n.job)))
-	return &c.slots[print%queueCacheSlots], print
+	line = &c.lines[print%queueCacheLines]
+	return line, print, slices.Index(line[:], print)
 }
 
 func (c *queueCache) has(n queueName) bool {
-	s, print := c.find(n)
-	return *s == print
+	_, _, at := c.find(n)
+	return at >= 0
 }
 
+// put remembers a queue, in place of the one that came to its line first.
 func (c *queueCache) put(n queueName) {
-	s, print := c.find(n)
-	*s = print
+	if line, print, at := c.find(n); at < 0 {
+		copy(line[1:], line[:queueCacheWays-1])
+		line[0] = print
+	}
 }
 
 // drop forgets a queue whose records go away.
 func (c *queueCache) drop(n queueName) {
-	if s, print := c.find(n); *s == print {
-		*s = 0
+	if line, _, at := c.find(n); at >= 0 {
+		line[at] = 0
 	}
 }
 
 // forget forgets all queues: those of a job go away.
-func (c *queueCache) forget() { clear(c.slots) }
+func (c *queueCache) forget() { clear(c.lines) }

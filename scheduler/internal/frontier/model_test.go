@@ -448,7 +448,7 @@ func (m *model) finish() {
 	m.check()
 	s := m.status()
 	if s.State != jobFinished {
-		m.t.Fatalf("job is %s: %v; queues %v", s.State, s.Counters, m.queues())
+		m.t.Fatalf("job is %s: %v; queues %v; %s", s.State, s.Counters, m.queues(), m.slots())
 	}
 	if s.Reason == reasonMaxPages && s.Counters.Pages == m.pages {
 		return
@@ -466,6 +466,18 @@ func (m *model) finish() {
 			m.t.Errorf("%s was acknowledged and is %s (%s)", u, e.State, e.Reason)
 		}
 	}
+}
+
+// slots tells what keeps queues from getting a slot.
+func (m *model) slots() string {
+	f := m.r.f
+	j := f.jobs["j"]
+	text := fmt.Sprintf("%d of %d slots are taken; more on disk %t, next in %s:", f.active, f.o.MaxActiveHosts, j.moreInactive,
+		time.Duration(j.nextDue-f.dueNow(f.now())))
+	for name, q := range j.queues {
+		text += fmt.Sprintf(" %s (empty %t, leased %d, tasks %d, stored %t, capped %t)", name, q.empty(), q.leased, len(q.tasks), q.stored, q.capped)
+	}
+	return text
 }
 
 func (m *model) queues() []string {

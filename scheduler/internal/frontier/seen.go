@@ -150,7 +150,11 @@ func (f *Frontier) findSeen(j *job, key uint64) (uint8, bool, error) {
 				return 0, false, err
 			}
 		}
-		depth, ok, err := j.seen.Find(key)
+		find := j.seen.Find
+		if j.anyDepth {
+			find = j.seen.Knows
+		}
+		depth, ok, err := find(key)
 		if err == nil || tries > 0 {
 			return depth, ok, err
 		}

@@ -155,10 +155,12 @@ func (f *Frontier) rotate(now time.Time) {
 	b := f.newBatch()
 	for _, j := range f.order {
 		for _, q := range j.queues {
-			if quota == 0 {
-				break
+			if f.idle(q) { // a change by hand has ended its URLs
+				f.retire(b, q)
+				f.place(q.host, now)
+				continue
 			}
-			if !f.mayYield(q, now) {
+			if quota == 0 || !f.mayYield(q, now) {
 				continue
 			}
 			f.demote(b, q, now)

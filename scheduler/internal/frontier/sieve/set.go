@@ -26,26 +26,44 @@ func (s *Set) Add(e Entry) {
 	s.recent[e.Key] = e.Depth
 }
 
-// Find looks a key up.
+// Find looks a key up; depth is the least that is known.
 func (s *Set) Find(key uint64) (depth uint8, ok bool, err error) {
 	if d, ok := s.recent[key]; ok { // the least of all: a deeper one is not added
 		return d, true, nil
 	}
 	for i := len(s.runs) - 1; i >= 0; i-- { // the youngest mention is the least
-		r := s.runs[i]
-		block := r.blockOf(key)
-		if block < 0 {
-			continue
-		}
-		b, n, err := s.dir.block(r, block)
-		if err != nil {
-			return 0, false, err
-		}
-		if d, ok := findIn(b, n, key); ok {
-			return d, true, nil
+		if d, ok, err := s.findIn(s.runs[i], key); ok || err != nil {
+			return d, ok, err
 		}
 	}
 	return 0, false, nil
+}
+
+// Knows looks a key up where its least depth does not matter: depth is one that
+// was known. It begins with the oldest run, which holds most of the keys.
+func (s *Set) Knows(key uint64) (depth uint8, ok bool, err error) {
+	if d, ok := s.recent[key]; ok {
+		return d, true, nil
+	}
+	for _, r := range s.runs {
+		if d, ok, err := s.findIn(r, key); ok || err != nil {
+			return d, ok, err
+		}
+	}
+	return 0, false, nil
+}
+
+func (s *Set) findIn(r *Run, key uint64) (depth uint8, ok bool, err error) {
+	block := r.blockOf(key)
+	if block < 0 {
+		return 0, false, nil
+	}
+	b, n, err := s.dir.block(r, block)
+	if err != nil {
+		return 0, false, err
+	}
+	depth, ok = findIn(b, n, key)
+	return depth, ok, nil
 }
 
 // Recent is the number of keys in the table.

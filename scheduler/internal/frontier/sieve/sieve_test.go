@@ -36,6 +36,13 @@ func TestSetIsAMap(t *testing.T) {
 			if w, known := want[k]; known != ok || ok && w != depth {
 				t.Fatalf("key %016x: depth %d, %v; want %d, %v", k, depth, ok, w, known)
 			}
+			any, ok, err := s.Knows(k)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if w, known := want[k]; known != ok || ok && any < w {
+				t.Fatalf("key %016x: some depth %d, %v; the least is %d, %v", k, any, ok, w, known)
+			}
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"add": func(*rapid.T) {
