@@ -446,8 +446,10 @@ func (f *Frontier) addSeeds(ctx context.Context, id string, cands []*crawlv1.Can
 		f.saveJob(b, j)
 	}
 	f.saveCounters(b, j)
-	f.activate(f.now())
 	p, err := f.apply(b, true)
+	if err == nil {
+		f.activate(f.now()) // it reads what the batch has written
+	}
 	f.mu.Unlock()
 	if err != nil {
 		return 0, err

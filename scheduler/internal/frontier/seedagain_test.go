@@ -6,9 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	crawlv1 "lycosa.dev/proto/gen/lycosa/crawl/v1"
+	jobv1 "lycosa.dev/proto/gen/lycosa/job/v1"
 	schedulerv1 "lycosa.dev/proto/gen/lycosa/scheduler/v1"
 
 	"lycosa.dev/scheduler/internal/frontier/store"
@@ -185,4 +187,33 @@ func TestSeedsOfAFinishedJob(t *testing.T) {
 	r.commit(outcomeOf(r.mustLease("http://a.test/no/1"), 200))
 	r.wantEnd("j", reasonEmpty)
 	r.audit()
+}
+
+// A seed whose queue sorts before those that are looked at when it comes gets
+// its slot all the same.
+func TestSeedBesideAQueueThatWaits(t *testing.T) {
+	r := newRig(t, store.NewMemory())
+	slow := testSpec(func(s *jobv1.Spec) {
+		s.Politeness.MinDelay, s.Politeness.MaxDelay = durationpb.New(30*time.Second), durationpb.New(30*time.Second)
+	})
+	r.job("j", slow, "http://h4.test/1", "http://h4.test/2")
+	r.commit(outcomeOf(r.mustLease("http://h4.test/1"), 200))
+	r.seed("j", "http://h3.test/1")
+	r.work()
+	until := r.clock.Now().Add(time.Minute)
+	if _, _, err := r.f.UpdateQueue(r.ctx, "j", "h4.test", schedulerv1.QueueAction_QUEUE_ACTION_BLOCK, until, ""); err != nil {
+		t.Fatal(err)
+	}
+	r.work()
+	r.seed("j", "http://h1.test/1")
+	r.work()
+	leased := map[string]bool{}
+	for range 2 {
+		if l := r.wait(time.Second); l != nil {
+			leased[l.Url] = true
+		}
+	}
+	if !leased["http://h1.test/1"] || !leased["http://h3.test/1"] {
+		t.Errorf("only %v are leased", leased)
+	}
 }
