@@ -117,7 +117,11 @@ func (f *adminFlags) dial(a *App, addr string) (*client, error) {
 func (f *adminFlags) live(a *App) (*client, error) {
 	c, err := f.connect(a)
 	if errors.Is(err, errNobody) {
-		return nil, &exitError{ExitFailure, fmt.Errorf("%w; start `lycosa up` or `lycosa crawl`, or give --address or --dir", err)}
+		what := "start `lycosa up` or `lycosa crawl` there"
+		if f.Dir == "" {
+			what = "start `lycosa up` or `lycosa crawl`, or give --address or --dir"
+		}
+		return nil, &exitError{ExitFailure, fmt.Errorf("%w; %s", err, what)}
 	}
 	return c, err
 }

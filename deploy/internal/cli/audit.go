@@ -17,6 +17,7 @@ import (
 type auditCmd struct {
 	Dir     string `arg:"" optional:"" default:"crawl" help:"Folder of the crawl (default ./crawl)."`
 	Address string `placeholder:"HOST:PORT" help:"Audit what the gateway at this address runs."`
+	Stores  bool   `default:"true" negatable:"" help:"Look for the stored pages as well: --no-stores for a snapshot, which has none."`
 	JSON    bool   `name:"json" help:"Answer as one JSON object."`
 }
 
@@ -25,7 +26,7 @@ func (*auditCmd) Help() string {
 	return `Exit code 0: all invariants hold; 1: some do not, each is named. A crawl
 that runs is audited as of one instant, and goes on meanwhile. Of one that does
 not run, the records that done URLs name are looked for in warc/ and pages/ as
-well.`
+well; a snapshot of lycosa checkpoint has no pages: --no-stores.`
 }
 
 // auditJSON is the answer as JSON.
@@ -165,7 +166,7 @@ const maxStoreProblems = 20
 // auditStores looks for the records that done URLs name: each must lie whole
 // within its file. Each file is looked at once.
 func (c *auditCmd) auditStores(a *App, layout allinone.Layout, out *auditJSON) error {
-	if len(out.Jobs) == 0 {
+	if len(out.Jobs) == 0 || !c.Stores {
 		return nil
 	}
 	o, err := a.openOffline(layout.Frontier())
