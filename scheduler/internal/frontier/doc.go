@@ -22,8 +22,9 @@
 // one batch, so that a crash repeats a decision and never halves it. It runs at once when a downloader has asked for
 // more than was ready, else when a batch is full or DecideDelay has passed. A
 // URL whose depth is above max_depth, or that a trap rule keeps out, is recorded
-// as excluded. A shorter way that is found later lowers a URL's depth and that
-// of all that it leads to, and queues what max_depth had cut (depth.go).
+// as excluded. In a job with max_depth a shorter way that is found later lowers
+// a URL's depth and that of all that it leads to, and queues what max_depth had
+// cut (depth.go); elsewhere a URL keeps the depth of the first way.
 //
 // The seen set (package sieve) is a job's fingerprints with the least depth of
 // each: the youngest in memory and as records beside the URLs that they stand
@@ -93,7 +94,8 @@
 //
 // One mutex guards memory. Under it batches are applied, which orders them as
 // the changes in memory are ordered; their sync is awaited outside it, so that
-// all who wait share one. No network and no sync happens under the mutex; reads
+// all who wait share one; the store gathers what comes meanwhile and logs the
+// last change of each key (store/group.go). No network and no sync happens under the mutex; reads
 // of the store do, a few for a host that gets a slot and one for 16 URLs of a
 // queue. Batches that come while a sync is under way are gathered and logged as
 // one, of which the last change of each key is written (store/group.go). Run owns the goroutines: the decider, the tick (clocks, deadlines, ends
