@@ -94,8 +94,7 @@
 //
 // One mutex guards memory. Under it batches are applied, which orders them as
 // the changes in memory are ordered; their sync is awaited outside it, so that
-// all who wait share one; the store gathers what comes meanwhile and logs the
-// last change of each key (store/group.go). No network and no sync happens under the mutex; reads
+// all who wait share one. No network and no sync happens under the mutex; reads
 // of the store do, a few for a host that gets a slot and one for 16 URLs of a
 // queue. Batches that come while a sync is under way are gathered and logged as
 // one, of which the last change of each key is written (store/group.go). Run owns the goroutines: the decider, the tick (clocks, deadlines, ends
