@@ -130,7 +130,7 @@ func (f *Frontier) outcome(b *store.Batch, j *job, out *crawlv1.Outcome, kept []
 		f.triedRobots(b, l, out, now)
 		switch v := f.hostResult(h, j, out, now); {
 		case v == networkLost:
-			l.task.leased = false // it is tried again
+			f.taskAgain(l.task, now)
 		default:
 			if v == pageRetry && netClass(res.GetClass()) {
 				f.network.tried(netTry{job: j, host: h.key, origin: l.task.origin})

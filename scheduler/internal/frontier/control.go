@@ -204,7 +204,9 @@ func (f *Frontier) enter(b *store.Batch, j *job, s schedulerv1.JobState, reason 
 		j.stopReason = ""
 	}
 	if was == jobRunning {
-		f.dropTasks(j, now)
+		for _, q := range j.queues {
+			f.dropTasks(q, now)
+		}
 	}
 	if s != jobRunning && j.leased == 0 {
 		f.unload(j)

@@ -335,9 +335,11 @@ func (f *Frontier) addQueue(j *job, key string, now time.Time) *queue {
 	return q
 }
 
-// dropQueue takes a queue out of memory.
+// dropQueue takes a queue out of memory. What it was to ask for is asked for
+// again by whose turn it is.
 func (f *Frontier) dropQueue(q *queue) {
 	h := q.host
+	f.dropTasks(q, f.now())
 	h.queues = slices.DeleteFunc(h.queues, func(o *queue) bool { return o == q })
 	delete(q.job.queues, h.key)
 	q.parked = nil

@@ -205,15 +205,25 @@ func (f *Frontier) closeTask(t *robotsTask) {
 	}
 }
 
-// dropTasks gives up a job's robots tasks that are not out: another job may
+// taskAgain lets a robots.txt be leased once more whose lease came to nothing.
+// Where its queue is not served any more the origin is unknown again: whoever
+// has a URL of it next asks, in this job or another.
+func (f *Frontier) taskAgain(t *robotsTask, now time.Time) {
+	t.leased = false
+	q, j := t.queue, t.queue.job
+	if j.state != jobRunning || j.queues[q.host.key] != q || j.held[q.host.key] != nil {
+		f.closeTask(t)
+		f.place(t.origin.host, now)
+	}
+}
+
+// dropTasks gives up a queue's robots tasks that are not out: another job may
 // ask for itself, and this one asks again when it runs.
-func (f *Frontier) dropTasks(j *job, now time.Time) {
-	for _, q := range j.queues {
-		for _, t := range slices.Clone(q.tasks) {
-			if !t.leased {
-				f.closeTask(t)
-				f.place(t.origin.host, now)
-			}
+func (f *Frontier) dropTasks(q *queue, now time.Time) {
+	for _, t := range slices.Clone(q.tasks) {
+		if !t.leased {
+			f.closeTask(t)
+			f.place(t.origin.host, now)
 		}
 	}
 }
@@ -224,7 +234,7 @@ func (f *Frontier) robotsOutcome(b *store.Batch, l *lease, out *crawlv1.Outcome,
 	res := out.GetFetch()
 	status := res.GetStatus()
 	if res.GetClass() == crawlv1.OutcomeClass_OUTCOME_CLASS_NOT_STARTED {
-		t.leased = false // it is tried again
+		f.taskAgain(t, now)
 		return
 	}
 	reason := res.GetError()
