@@ -68,7 +68,7 @@ func run(ctx context.Context, o options) error {
 	if o.out == "" {
 		return nil
 	}
-	path, err := rep.write(o.out)
+	path, err := rep.Write(o.out, "dns", rep)
 	if err == nil {
 		fmt.Println(path)
 	}

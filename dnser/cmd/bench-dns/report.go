@@ -1,17 +1,12 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"runtime"
 	"slices"
-	"strings"
 	"text/tabwriter"
-	"time"
+
+	"lycosa.dev/internal/benchreport"
 )
 
 // targets are the answers a second that two cores must give.
@@ -19,25 +14,12 @@ var targets = map[string]float64{"cached": 20_000, "uncached": 3_000}
 
 // Report is what one call of bench-dns found.
 type Report struct {
-	Date    time.Time `json:"date"`
-	Commit  string    `json:"commit"`
-	Machine Machine   `json:"machine"`
+	benchreport.Origin
 	// Server that was asked: nsd or own.
 	Server  string             `json:"server"`
 	Names   int                `json:"names"`
 	Targets map[string]float64 `json:"targets_answers_per_second"`
 	Results []Result           `json:"results"`
-}
-
-// Machine is what the figures depend on.
-type Machine struct {
-	CPU      string `json:"cpu"`
-	CPUs     int    `json:"cpus"`
-	Go       string `json:"go"`
-	Platform string `json:"platform"`
-	// LoadAverage is the machine's before the measurement: figures of a busy
-	// machine do not compare with those of an idle one.
-	LoadAverage string `json:"load_average"`
 }
 
 // Result is one measurement.
@@ -58,30 +40,7 @@ type Result struct {
 }
 
 func newReport(o options) *Report {
-	r := &Report{
-		Date: time.Now().UTC().Truncate(time.Second), Commit: "unknown", Names: o.names, Targets: targets,
-		Machine: Machine{CPU: cpuName(), CPUs: runtime.NumCPU(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH},
-	}
-	if out, err := exec.Command("git", "describe", "--always", "--dirty").Output(); err == nil {
-		r.Commit = strings.TrimSpace(string(out))
-	}
-	if b, err := os.ReadFile("/proc/loadavg"); err == nil {
-		r.Machine.LoadAverage = strings.TrimSpace(string(b))
-	}
-	return r
-}
-
-func cpuName() string {
-	b, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		return ""
-	}
-	for line := range strings.Lines(string(b)) {
-		if k, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(k) == "model name" {
-			return strings.TrimSpace(v)
-		}
-	}
-	return ""
+	return &Report{Origin: benchreport.Here(), Names: o.names, Targets: targets}
 }
 
 func (r *Report) median(what string, figure func(Result) float64) float64 {
@@ -114,17 +73,4 @@ func (r *Report) print(w io.Writer) {
 			r.median(what, func(x Result) float64 { return x.ServerMicrosPerName }), entry)
 	}
 	_ = t.Flush()
-}
-
-// write puts the report into a folder and returns the file's path.
-func (r *Report) write(dir string) (string, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", err
-	}
-	b, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, r.Date.Format("20060102T150405Z")+"-dns-"+strings.TrimSuffix(r.Commit, "-dirty")+".json")
-	return path, os.WriteFile(path, append(b, '\n'), 0o644)
 }

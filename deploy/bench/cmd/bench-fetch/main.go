@@ -12,7 +12,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -20,9 +19,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"strings"
 	"time"
+
+	"lycosa.dev/internal/benchreport"
 )
 
 type options struct {
@@ -55,7 +54,7 @@ func run(o options, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	r := newReport()
+	r := &Report{Origin: benchreport.Here()}
 	for round := range o.rounds {
 		fmt.Fprintf(os.Stderr, "round %d of %d\n", round+1, o.rounds)
 		lines, err := bench(engine, "^BenchmarkFetch$", o.time.String())
@@ -79,7 +78,7 @@ func run(o options, w io.Writer) error {
 	if o.out == "" {
 		return nil
 	}
-	path, err := r.write(o.out)
+	path, err := r.Write(o.out, "fetch", r)
 	if err == nil {
 		fmt.Fprintln(w, path)
 	}
@@ -95,44 +94,4 @@ func bench(engine, pattern, length string) ([]line, error) {
 		return nil, fmt.Errorf("%s: %w\n%s", engine, err, out)
 	}
 	return parse(string(out)), nil
-}
-
-func newReport() *Report {
-	r := &Report{
-		Date: time.Now().UTC().Truncate(time.Second), Commit: "unknown",
-		Machine: Machine{CPU: cpuName(), CPUs: runtime.NumCPU(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH},
-	}
-	if out, err := exec.Command("git", "describe", "--always", "--dirty").Output(); err == nil {
-		r.Commit = strings.TrimSpace(string(out))
-	}
-	if b, err := os.ReadFile("/proc/loadavg"); err == nil {
-		r.Machine.LoadAverage = strings.TrimSpace(string(b))
-	}
-	return r
-}
-
-func cpuName() string {
-	b, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		return ""
-	}
-	for l := range strings.Lines(string(b)) {
-		if k, v, ok := strings.Cut(l, ":"); ok && strings.TrimSpace(k) == "model name" {
-			return strings.TrimSpace(v)
-		}
-	}
-	return ""
-}
-
-// write puts the report into a folder and returns the file's path.
-func (r *Report) write(dir string) (string, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", err
-	}
-	b, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, r.Date.Format("20060102T150405Z")+"-fetch-"+strings.TrimSuffix(r.Commit, "-dirty")+".json")
-	return path, os.WriteFile(path, append(b, '\n'), 0o644)
 }

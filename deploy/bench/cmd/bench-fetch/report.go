@@ -7,28 +7,16 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
-	"time"
+
+	"lycosa.dev/internal/benchreport"
 )
 
 // Report is what one call of bench-fetch found.
 type Report struct {
-	Date    time.Time `json:"date"`
-	Commit  string    `json:"commit"`
-	Machine Machine   `json:"machine"`
-	Results []Result  `json:"results"`
+	benchreport.Origin
+	Results []Result `json:"results"`
 	// Slow is nil where it was not measured.
 	Slow *Slow `json:"slow_servers,omitempty"`
-}
-
-// Machine is what the figures depend on.
-type Machine struct {
-	CPU      string `json:"cpu"`
-	CPUs     int    `json:"cpus"`
-	Go       string `json:"go"`
-	Platform string `json:"platform"`
-	// LoadAverage is the machine's before the measurement: figures of a busy
-	// machine do not compare with those of an idle one.
-	LoadAverage string `json:"load_average"`
 }
 
 // Result is one client's fetches in one round.

@@ -109,7 +109,7 @@ func runAll(ctx context.Context, o options) error {
 	}
 	rep.print(os.Stdout)
 	if o.out != "" {
-		path, err := rep.write(o.out)
+		path, err := rep.Write(o.out, "", rep)
 		if err != nil {
 			return err
 		}
