@@ -102,8 +102,21 @@ func (s *Pebble) passOn() error {
 	if s.group.b.Len() == 0 {
 		return nil
 	}
-	pb, err := s.write(&s.group.b, false)
+	err := s.log(&s.group.b)
 	s.group.reset()
+	return err
+}
+
+// passOnNow is passOn for whoever does not hold mu.
+func (s *Pebble) passOnNow() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.passOn()
+}
+
+// log applies changes without a sync. Called with mu held.
+func (s *Pebble) log(b *Batch) error {
+	pb, err := s.write(b, false)
 	if err != nil {
 		return err
 	}
@@ -119,15 +132,7 @@ func (s *Pebble) write(b *Batch, sync bool) (pb *pebble.Batch, err error) {
 	if err := s.failure(); err != nil {
 		return nil, err
 	}
-	defer func() {
-		if r := recover(); r != nil {
-			f, ok := r.(storeFailure)
-			if !ok {
-				panic(r)
-			}
-			pb, err = nil, s.fail(f.err)
-		}
-	}()
+	defer s.caught(&err)
 	pb = s.db.NewBatchWithSize(b.Bytes() + 16*b.Len() + 64)
 	b.Each(func(op Op) {
 		if err != nil {
@@ -227,15 +232,7 @@ func (s *Pebble) synced(pb *pebble.Batch) error {
 
 // syncLog makes all durable that was applied.
 func (s *Pebble) syncLog() (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			f, ok := r.(storeFailure)
-			if !ok {
-				panic(r)
-			}
-			err = s.fail(f.err)
-		}
-	}()
+	defer s.caught(&err)
 	if err := s.failure(); err != nil {
 		return err
 	}

@@ -237,12 +237,8 @@ func (s *Pebble) Apply(b *Batch, durable bool) (Pending, error) {
 		}
 	}
 	if b.Len() > groupOps || b.Bytes() > groupBytes {
-		pb, err := s.write(b, false)
-		if err != nil {
+		if err := s.log(b); err != nil {
 			return nil, err
-		}
-		if err := pb.Close(); err != nil {
-			return nil, s.fail(err)
 		}
 	} else {
 		s.group.add(b)
@@ -258,22 +254,11 @@ func (s *Pebble) Close() (err error) {
 	if s.closed.Swap(true) {
 		return nil
 	}
-	defer func() {
-		if r := recover(); r != nil {
-			f, ok := r.(storeFailure)
-			if !ok {
-				panic(r)
-			}
-			err = s.fail(f.err)
-		}
-	}()
+	defer s.caught(&err)
 	defer s.cache.Unref()
 	if s.failure() == nil {
 		// The log is synced as a whole, with the batches that nobody awaited.
-		s.mu.Lock()
-		err := s.passOn()
-		s.mu.Unlock()
-		if err != nil {
+		if err := s.passOnNow(); err != nil {
 			_ = s.db.Close()
 			return err
 		}
@@ -297,10 +282,7 @@ func (s *Pebble) Snapshot(dir string) error {
 	if s.closed.Load() {
 		return ErrClosed
 	}
-	s.mu.Lock()
-	err := s.passOn()
-	s.mu.Unlock()
-	if err != nil {
+	if err := s.passOnNow(); err != nil {
 		return err
 	}
 	return s.db.Checkpoint(dir, pebble.WithFlushedWAL())
@@ -318,10 +300,7 @@ func SyncDir(fs vfs.FS, path string) error {
 // Settle writes the buffers out and merges the files, as time does by itself:
 // for measurements of size.
 func (s *Pebble) Settle(ctx context.Context) error {
-	s.mu.Lock()
-	err := s.passOn()
-	s.mu.Unlock()
-	return errors.Join(err, s.db.Flush(), s.db.Compact(ctx, []byte{0}, []byte{0xff}, true))
+	return errors.Join(s.passOnNow(), s.db.Flush(), s.db.Compact(ctx, []byte{0}, []byte{0xff}, true))
 }
 
 // DiskUsage is about the size on disk of the records in [from, to), buffers
@@ -343,6 +322,17 @@ func (s *Pebble) fail(err error) error {
 		return err
 	}
 	return s.failure()
+}
+
+// caught, deferred, makes an error of what Pebble calls fatal.
+func (s *Pebble) caught(err *error) {
+	if r := recover(); r != nil {
+		f, ok := r.(storeFailure)
+		if !ok {
+			panic(r)
+		}
+		*err = s.fail(f.err)
+	}
 }
 
 // storeFailure carries what Pebble calls fatal to the caller of the store.
