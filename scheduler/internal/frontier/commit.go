@@ -340,7 +340,8 @@ func (f *Frontier) lateOutcome(b *store.Batch, j *job, out *crawlv1.Outcome, kep
 	if out.GetPurpose() != crawlv1.Purpose_PURPOSE_PAGE {
 		return nil, nil
 	}
-	key := urlKey(j.num, j.key(out.GetUrl()))
+	fingerprint := j.key(out.GetUrl())
+	key := urlKey(j.num, fingerprint)
 	v, ok := f.get(key)
 	if !ok {
 		return nil, nil
@@ -349,13 +350,8 @@ func (f *Frontier) lateOutcome(b *store.Batch, j *job, out *crawlv1.Outcome, kep
 	if err != nil || rec.state != stateQueued {
 		return nil, nil
 	}
-	qk := queuedKey(j.num, rec.host, rec.scheme, rec.pos, j.key(out.GetUrl()))
-	v, ok = f.get(qk)
-	if !ok {
-		return nil, nil
-	}
-	e, err := decodeQueued(qk, v)
-	if err != nil || e.lastLease == out.GetLeaseId() || e.url != out.GetUrl() {
+	e := f.queuedEntry(j, rec, fingerprint)
+	if e == nil || e.lastLease == out.GetLeaseId() || e.url != out.GetUrl() {
 		return nil, nil
 	}
 	if !e.reserved && !j.pagesLeft() {
@@ -365,7 +361,7 @@ func (f *Frontier) lateOutcome(b *store.Batch, j *job, out *crawlv1.Outcome, kep
 	if q != nil {
 		q.subs[rec.scheme].remove(e.pos)
 	}
-	b.Delete(qk)
+	b.Delete(queuedKey(j.num, rec.host, rec.scheme, rec.pos, fingerprint))
 	j.cnt.queued--
 	j.cnt.leased++ // as if it were still out: pageOutcome moves it on
 	if !e.reserved {

@@ -90,14 +90,10 @@ func (f *Frontier) leasedPage(j *job, out *crawlv1.Outcome, part uint32) (found,
 		return found{}, false
 	}
 	rec, err := decodeURL(urlKey(j.num, k), v)
-	return found{key: k, depth: rec.depthOr(0), told: rec.depthOr(0), late: true, part: part}, err == nil
-}
-
-func (r *urlRecord) depthOr(d uint32) uint32 {
-	if r == nil {
-		return d
+	if err != nil {
+		return found{}, false
 	}
-	return r.depth
+	return found{key: k, depth: rec.depth, told: rec.depth, late: true, part: part}, true
 }
 
 // keepEdges keeps the links of a page, or of a part of them, that may come
@@ -269,29 +265,17 @@ func (a *admission) nearer(j *job, k uint64, depth uint32, found *crawlv1.Candid
 	}
 	switch rec.state {
 	case stateQueued:
-		qk := queuedKey(j.num, rec.host, rec.scheme, rec.pos, k)
-		v, ok := f.get(qk)
-		if !ok {
-			return false
-		}
-		e, err := decodeQueued(qk, v)
-		if err != nil {
+		e := f.queuedEntry(j, rec, k)
+		if e == nil {
 			return false
 		}
 		q := j.queues[rec.host]
-		if q != nil {
-			for _, h := range q.subs[rec.scheme].heads {
-				if h.pos == e.pos {
-					e = h
-				}
-			}
-		}
 		take(e)
 		if prio, _ := j.strategy.place(depth, e.priority, 0); e.pos.class == classNormal && prio != e.pos.prio {
 			if q != nil {
 				q.subs[rec.scheme].remove(e.pos)
 			}
-			a.b.Delete(qk)
+			a.b.Delete(queuedKey(j.num, rec.host, rec.scheme, rec.pos, k))
 			e.pos.prio = prio
 			if q != nil {
 				q.subs[rec.scheme].insert(e)

@@ -15,20 +15,15 @@ import (
 // Explain tells what is known of a canonical URL in a job: where it stands and
 // why, and when it may be fetched. Errors: ErrNoJob.
 func (f *Frontier) Explain(ctx context.Context, jobID, canonicalURL string) (r *schedulerv1.ExplainResponse, err error) {
-	err = f.counted(func() (j *job, queues []*schedulerv1.QueueStatus, err error) {
-		if j, err = f.find(jobID); err == nil {
-			r, err = f.explain(j, canonicalURL)
-		}
-		if q := r.GetQueue(); q != nil {
-			queues = append(queues, q)
-		}
-		return j, queues, err
+	err = f.counted(jobID, func(j *job) ([]*schedulerv1.QueueStatus, error) {
+		r, err = f.explain(j, canonicalURL)
+		return some(r.GetQueue()), err
 	})
 	return r, err
 }
 
 func (f *Frontier) explain(j *job, canonicalURL string) (*schedulerv1.ExplainResponse, error) {
-	jobID, now := j.id, f.now()
+	now := f.now()
 	r := &schedulerv1.ExplainResponse{CanonicalUrl: canonicalURL, UrlKey: j.key(canonicalURL)}
 	host := hostKeyFromURL(canonicalURL)
 	r.ScopeVerdict = j.scopeVerdict(canonicalURL)
@@ -49,13 +44,18 @@ func (f *Frontier) explain(j *job, canonicalURL string) (*schedulerv1.ExplainRes
 		return r, nil //nolint:nilerr // that is the answer
 	}
 	r.State = rec.state
+	e, err := f.entryOf(j, rec, r.UrlKey)
+	if err != nil {
+		return r, err
+	}
+	if e != nil {
+		r.Found, r.Attempts, r.LastOutcome = e.candidate(rec.host), e.attempts, e.outcomeOf(j.id, rec.host)
+	}
 	switch rec.state {
 	case stateQueued:
-		err = f.explainQueued(j, rec, r, now)
+		f.explainQueued(j, rec, r, now)
 	case stateLeased:
 		if l := f.leases[rec.lease]; l != nil && l.page != nil {
-			r.Found, r.Attempts = l.page.candidate(rec.host), l.page.attempts
-			r.LastOutcome = l.page.outcomeOf(jobID, rec.host)
 			r.Reason = fmt.Sprintf("leased to %s as %016x; the lease runs out at %s", l.member, l.id, l.expires.UTC().Format(time.RFC3339))
 			if l.fetched {
 				r.Reason = fmt.Sprintf("fetched by %s, being stored (lease %016x)", l.member, l.id)
@@ -66,26 +66,36 @@ func (f *Frontier) explain(j *job, canonicalURL string) (*schedulerv1.ExplainRes
 		r.Queue = f.queueStatus(j, rec.host, now)
 	default:
 		r.Reason = rec.reason
-		r.Found, r.Attempts = rec.entry.candidate(rec.host), rec.entry.attempts
-		r.LastOutcome = rec.entry.outcomeOf(jobID, rec.host)
 	}
-	if err == nil {
-		r.Steps = f.stepsOf(j, rec, r, now)
-		r.Redirects = f.chainOf(j, r)
-	}
-	return r, err
+	r.Steps = f.stepsOf(j, rec, r, now)
+	r.Redirects = f.chainOf(j, r)
+	return r, nil
 }
 
-func (f *Frontier) explainQueued(j *job, rec *urlRecord, r *schedulerv1.ExplainResponse, now time.Time) error {
-	qk := queuedKey(j.num, rec.host, rec.scheme, rec.pos, r.UrlKey)
-	v, ok, err := f.st.Get(qk)
-	if err != nil {
-		return err
+// entryOf is what is kept of a URL that stands as rec says; nil: nothing more.
+// It is for questions: a store that cannot be read is their error.
+func (f *Frontier) entryOf(j *job, rec *urlRecord, key uint64) (*entry, error) {
+	switch rec.state {
+	case stateQueued:
+		qk := queuedKey(j.num, rec.host, rec.scheme, rec.pos, key)
+		v, ok, err := f.st.Get(qk)
+		if !ok || err != nil {
+			return nil, err
+		}
+		if e, err := decodeQueued(qk, v); err == nil {
+			return e, nil
+		}
+		return nil, nil
+	case stateLeased:
+		if l := f.leases[rec.lease]; l != nil {
+			return l.page, nil
+		}
+		return nil, nil
 	}
-	if e, err := decodeQueued(qk, v); ok && err == nil {
-		r.Found, r.Attempts = e.candidate(rec.host), e.attempts
-		r.LastOutcome = e.outcomeOf(j.id, rec.host)
-	}
+	return rec.entry, nil
+}
+
+func (f *Frontier) explainQueued(j *job, rec *urlRecord, r *schedulerv1.ExplainResponse, now time.Time) {
 	r.Queue = f.queueStatus(j, rec.host, now)
 	r.NextAt = r.Queue.NextAt
 	switch {
@@ -111,7 +121,6 @@ func (f *Frontier) explainQueued(j *job, rec *urlRecord, r *schedulerv1.ExplainR
 			}
 		}
 	}
-	return nil
 }
 
 // explainUnknown tells of a URL without a record: journalled, or never seen.
@@ -184,15 +193,16 @@ func (f *Frontier) queueAsItIs(j *job, key string, now time.Time) *schedulerv1.Q
 		if j.state != jobRunning {
 			s.Reason = "the job is " + stateName(j.state)
 		}
-		if !f.holdsURLs(j, key) {
+		holds := f.holdsURLs(j, key)
+		if !holds {
 			s.State, s.Reason = schedulerv1.QueueState_QUEUE_STATE_EXHAUSTED, "it holds no URL"
-		} else if v, ok, _ := f.st.Get(queueKey(j.num, key)); ok {
-			if due, err := decodeQueue(queueKey(j.num, key), v); err == nil && due > f.dueNow(now) {
+		}
+		k := queueKey(j.num, key)
+		if v, ok, _ := f.st.Get(k); ok {
+			if due, err := decodeQueue(k, v); holds && err == nil && due > f.dueNow(now) {
 				s.NextAt = timestamp(now.Add(time.Duration(due - f.dueNow(now))))
 			}
-		}
-		if v, ok, _ := f.st.Get(queueKey(j.num, key)); ok {
-			if why := retiredReason(queueKey(j.num, key), v); why != "" {
+			if why := retiredReason(k, v); why != "" {
 				s.State, s.Reason, s.NextAt = schedulerv1.QueueState_QUEUE_STATE_RETIRED, why, nil
 			}
 		}
@@ -220,7 +230,7 @@ func (f *Frontier) queueAsItIs(j *job, key string, now time.Time) *schedulerv1.Q
 
 // holdsURLs tells whether a queue has URLs on disk.
 func (f *Frontier) holdsURLs(j *job, host string) (any bool) {
-	prefix := append(append(numbered(kindQueued, j.num), host...), 0)
+	prefix := queuePrefix(j.num, host)
 	_ = f.st.Scan(prefix, after(prefix), func(_, _ []byte) bool {
 		any = true
 		return false
@@ -273,11 +283,9 @@ func (q *queue) why(now time.Time) (schedulerv1.QueueState, string) {
 
 // Queues lists a job's queues by host key, page by page. Errors: ErrNoJob.
 func (f *Frontier) Queues(ctx context.Context, req *schedulerv1.ListQueuesRequest) (r *schedulerv1.ListQueuesResponse, err error) {
-	err = f.counted(func() (j *job, _ []*schedulerv1.QueueStatus, err error) {
-		if j, err = f.find(req.GetJobId()); err == nil {
-			r, err = f.listQueues(j, req)
-		}
-		return j, r.GetQueues(), err
+	err = f.counted(req.GetJobId(), func(j *job) ([]*schedulerv1.QueueStatus, error) {
+		r, err = f.listQueues(j, req)
+		return r.GetQueues(), err
 	})
 	return r, err
 }

@@ -134,13 +134,9 @@ func (f *Frontier) UpdateQueue(ctx context.Context, jobID, hostKey string, actio
 		return nil, dropped, err
 	}
 	var q *schedulerv1.QueueStatus
-	err = f.counted(func() (*job, []*schedulerv1.QueueStatus, error) {
-		j, err := f.find(jobID)
-		if err != nil {
-			return nil, nil, err
-		}
+	err = f.counted(jobID, func(j *job) ([]*schedulerv1.QueueStatus, error) {
 		q = f.queueStatus(j, hostKey, f.now())
-		return j, []*schedulerv1.QueueStatus{q}, nil
+		return some(q), nil
 	})
 	return q, dropped, err
 }
@@ -271,7 +267,7 @@ func (f *Frontier) deleteQueue(ctx context.Context, jobID, host string) (uint64,
 				last, first = j.cnt.seq, false
 			}
 			var list []*entry
-			prefix := append(append(numbered(kindQueued, j.num), host...), 0)
+			prefix := queuePrefix(j.num, host)
 			err = f.st.Scan(prefix, after(prefix), func(k, v []byte) bool {
 				if e, err := decodeQueued(k, v); err == nil && e.pos.given() <= last {
 					list = append(list, e)

@@ -121,9 +121,14 @@ func urlKey(num uint32, key uint64) []byte {
 	return binary.BigEndian.AppendUint64(numbered(kindURL, num), key)
 }
 
+// queuePrefix is the common start of the keys of a queue's URLs.
+func queuePrefix(num uint32, host string) []byte {
+	return append(append(numbered(kindQueued, num), host...), 0)
+}
+
 // subPrefix is the common start of the keys of one scheme's URLs in a queue.
 func subPrefix(num uint32, host string, scheme uint8) []byte {
-	return append(append(numbered(kindQueued, num), host...), 0, scheme)
+	return append(queuePrefix(num, host), scheme)
 }
 
 func queuedKey(num uint32, host string, scheme uint8, p position, key uint64) []byte {

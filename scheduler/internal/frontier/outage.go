@@ -226,24 +226,10 @@ func (a *admission) tryAgain(t netTry) {
 			f.saveLease(a.b, l, l.issued)
 		}
 	case stateQueued:
-		qk := queuedKey(j.num, rec.host, rec.scheme, rec.pos, t.key)
-		v, ok := f.get(qk)
-		if !ok {
-			return
+		if e := f.queuedEntry(j, rec, t.key); e != nil {
+			e.unfailed(t.class)
+			f.writeQueued(a.b, j, rec.host, e)
 		}
-		e, err := decodeQueued(qk, v)
-		if err != nil {
-			return
-		}
-		if q := j.queues[rec.host]; q != nil {
-			for _, h := range q.subs[rec.scheme].heads {
-				if h.pos == e.pos {
-					e = h
-				}
-			}
-		}
-		e.unfailed(t.class)
-		f.writeQueued(a.b, j, rec.host, e)
 	case stateFailed:
 		if rec.entry == nil || rec.entry.url == "" {
 			return

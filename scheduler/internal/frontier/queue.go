@@ -163,3 +163,25 @@ func (r *readyList) pop() *queue {
 }
 
 func (r *readyList) len() int { return len(r.list) - r.head }
+
+// queuedEntry is the entry of a URL that rec says is queued: its queue's own
+// where that has it in memory, else the disk's; nil: it cannot be read.
+func (f *Frontier) queuedEntry(j *job, rec *urlRecord, key uint64) *entry {
+	qk := queuedKey(j.num, rec.host, rec.scheme, rec.pos, key)
+	v, ok := f.get(qk)
+	if !ok {
+		return nil
+	}
+	e, err := decodeQueued(qk, v)
+	if err != nil {
+		return nil
+	}
+	if q := j.queues[rec.host]; q != nil {
+		for _, h := range q.subs[rec.scheme].heads {
+			if h.pos == e.pos {
+				e = h
+			}
+		}
+	}
+	return e
+}

@@ -62,26 +62,19 @@ const (
 	countLeast  = 100
 )
 
-// counted answers a question about queues: ask runs under the mutex, and the
-// URLs of the queues that it returns are counted beside the work.
-func (f *Frontier) counted(ask func() (*job, []*schedulerv1.QueueStatus, error)) error {
-	f.mu.Lock()
-	j, queues, err := ask()
-	if err != nil || len(queues) == 0 {
-		f.mu.Unlock()
-		return err
-	}
-	num := j.num
-	v, err := f.view()
-	f.mu.Unlock()
-	if err != nil {
+// counted answers a question about queues of a job: ask runs under the mutex, and
+// the URLs of the queues that it returns are counted beside the work. Errors:
+// ErrNoJob, and ask's.
+func (f *Frontier) counted(jobID string, ask func(j *job) ([]*schedulerv1.QueueStatus, error)) error {
+	num, queues, v, err := f.asked(jobID, ask)
+	if err != nil || v == nil {
 		return err
 	}
 	defer v.Close()
 	left := uint64(countBudget)
 	for _, q := range queues {
 		limit := max(countLeast, min(countLimit, left))
-		prefix := append(append(numbered(kindQueued, num), q.HostKey...), 0)
+		prefix := queuePrefix(num, q.HostKey)
 		err := v.Scan(prefix, after(prefix), func(_, _ []byte) bool {
 			if q.Queued == limit {
 				q.QueuedAtLeast = true
@@ -96,4 +89,28 @@ func (f *Frontier) counted(ask func() (*job, []*schedulerv1.QueueStatus, error))
 		left -= min(left, q.Queued)
 	}
 	return nil
+}
+
+// asked asks under the mutex, and takes a view of what was asked; nil: there is
+// nothing to count.
+func (f *Frontier) asked(jobID string, ask func(j *job) ([]*schedulerv1.QueueStatus, error)) (num uint32, queues []*schedulerv1.QueueStatus, v *view, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	j, err := f.find(jobID)
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	if queues, err = ask(j); err != nil || len(queues) == 0 {
+		return 0, nil, nil, err
+	}
+	v, err = f.view()
+	return j.num, queues, v, err
+}
+
+// some is a list of the queue that an answer tells of, if it tells of one.
+func some(q *schedulerv1.QueueStatus) []*schedulerv1.QueueStatus {
+	if q == nil {
+		return nil
+	}
+	return []*schedulerv1.QueueStatus{q}
 }

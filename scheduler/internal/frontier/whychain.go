@@ -76,21 +76,8 @@ func (f *Frontier) hopOf(j *job, url string) (*schedulerv1.RedirectHop, *crawlv1
 		return hop, nil, nil
 	}
 	hop.State, hop.Reason = rec.state, ""
-	e := rec.entry
-	switch rec.state {
-	case stateQueued:
-		qk := queuedKey(j.num, rec.host, rec.scheme, rec.pos, fingerprint)
-		if v, ok, _ := f.st.Get(qk); ok {
-			if q, err := decodeQueued(qk, v); err == nil {
-				e = q
-			}
-		}
-	case stateLeased:
-		if l := f.leases[rec.lease]; l != nil {
-			e = l.page
-		}
-	}
-	if e == nil {
+	e, err := f.entryOf(j, rec, fingerprint)
+	if e == nil || err != nil {
 		return hop, nil, nil
 	}
 	o := e.outcomeOf(j.id, rec.host)

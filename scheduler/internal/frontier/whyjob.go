@@ -18,18 +18,14 @@ const (
 
 // ExplainJob tells why a job has not ended, or why it has. Errors: ErrNoJob.
 func (f *Frontier) ExplainJob(ctx context.Context, jobID string) (r *schedulerv1.ExplainJobResponse, err error) {
-	err = f.counted(func() (*job, []*schedulerv1.QueueStatus, error) {
-		j, err := f.find(jobID)
-		if err != nil {
-			return nil, nil, err
-		}
+	err = f.counted(jobID, func(j *job) ([]*schedulerv1.QueueStatus, error) {
 		x := &jobExplanation{f: f, j: j, now: f.now(), r: &schedulerv1.ExplainJobResponse{Job: f.status(j)}}
 		x.countQueues()
 		x.listLeases()
 		x.wait()
 		x.sum()
 		r = x.r
-		return j, r.Holding, nil
+		return r.Holding, nil
 	})
 	return r, err
 }

@@ -16,14 +16,9 @@ const shownURLs = 5
 // ShowQueue shows a job's queue of a host with every clock that it is under.
 // Errors: ErrNoJob.
 func (f *Frontier) ShowQueue(ctx context.Context, jobID, hostKey string) (r *schedulerv1.ShowQueueResponse, err error) {
-	err = f.counted(func() (j *job, queues []*schedulerv1.QueueStatus, err error) {
-		if j, err = f.find(jobID); err == nil {
-			r, err = f.showQueue(j, hostKey)
-		}
-		if q := r.GetQueue(); q != nil {
-			queues = append(queues, q)
-		}
-		return j, queues, err
+	err = f.counted(jobID, func(j *job) ([]*schedulerv1.QueueStatus, error) {
+		r, err = f.showQueue(j, hostKey)
+		return some(r.GetQueue()), err
 	})
 	return r, err
 }
