@@ -18,7 +18,7 @@ const keptPages = 4096
 type kept struct {
 	mu    sync.Mutex
 	pages map[uint64]keptPage // by lease
-	order []uint64            // oldest first; of some the page may be gone
+	order []uint64            // oldest first
 }
 
 type keptPage struct {

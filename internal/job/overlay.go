@@ -161,29 +161,24 @@ func WithoutHeaders(lines, others []string) []string {
 // Budgets are a host's budgets by a spec and the overlays that apply to the
 // host.
 func Budgets(spec *jobv1.Spec, overlays []*jobv1.Overlay) (pages uint64, bytes int64) {
-	pages, bytes = spec.GetLimits().GetMaxHostPages(), spec.GetLimits().GetMaxHostBytes()
-	for i := len(overlays) - 1; i >= 0; i-- {
-		if n := overlays[i].GetMaxHostPages(); n > 0 {
-			pages = n
-		}
-		if n := overlays[i].GetMaxHostBytes(); n > 0 {
-			bytes = n
-		}
-	}
-	return pages, bytes
+	l := spec.GetLimits()
+	return first(overlays, (*jobv1.Overlay).GetMaxHostPages, l.GetMaxHostPages()), first(overlays, (*jobv1.Overlay).GetMaxHostBytes, l.GetMaxHostBytes())
 }
 
 // DomainBudgets are a registrable domain's budgets by a spec and the overlays
 // that apply to the domain.
 func DomainBudgets(spec *jobv1.Spec, overlays []*jobv1.Overlay) (pages uint64, bytes int64) {
-	pages, bytes = spec.GetLimits().GetMaxDomainPages(), spec.GetLimits().GetMaxDomainBytes()
-	for i := len(overlays) - 1; i >= 0; i-- {
-		if n := overlays[i].GetMaxDomainPages(); n > 0 {
-			pages = n
-		}
-		if n := overlays[i].GetMaxDomainBytes(); n > 0 {
-			bytes = n
+	l := spec.GetLimits()
+	return first(overlays, (*jobv1.Overlay).GetMaxDomainPages, l.GetMaxDomainPages()), first(overlays, (*jobv1.Overlay).GetMaxDomainBytes, l.GetMaxDomainBytes())
+}
+
+// first is the number that the first overlay sets which sets one, the most
+// specific; without it is what holds where none does.
+func first[N int64 | uint64](overlays []*jobv1.Overlay, of func(*jobv1.Overlay) N, without N) N {
+	for _, o := range overlays {
+		if n := of(o); n > 0 {
+			return n
 		}
 	}
-	return pages, bytes
+	return without
 }

@@ -159,14 +159,14 @@ func CheckListen(addr string, tlsConf *tls.Config, token telemetry.Secret) error
 	return fmt.Errorf("listen address %q is open to other machines: that needs %s; or listen on a loopback address such as 127.0.0.1", addr, lacks)
 }
 
-// isLoopback says whether host is this machine only. Names other than
-// localhost are not looked up and count as not.
 // Loopback says whether host:port is this machine's own address.
 func Loopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	return err == nil && isLoopback(host)
 }
 
+// isLoopback says whether host is this machine only. Names other than
+// localhost are not looked up and count as not.
 func isLoopback(host string) bool {
 	if host == "localhost" {
 		return true

@@ -35,9 +35,6 @@ func (p *places) try() bool {
 // take takes a place, if need be that of a kept connection. It waits until ctx
 // ends or until has come; then it returns false.
 func (p *places) take(ctx context.Context, until time.Time) bool {
-	if p.try() {
-		return true
-	}
 	turn := make(chan struct{})
 	p.mu.Lock()
 	if p.free > 0 && len(p.queue) == 0 {

@@ -303,11 +303,12 @@ func (f *Frontier) bringBack(now time.Time) {
 			if !ok {
 				continue
 			}
-			switch was := retiredReason(key, v); {
-			case strings.HasPrefix(was, deadReason) && j.forgiving:
+			was := retiredReason(key, v)
+			dead := strings.HasPrefix(was, deadReason)
+			switch {
+			case dead && j.forgiving:
 				f.forgive(b, j, name, now)
-			case strings.HasPrefix(was, deadReason) && f.stillDead(j, name, now),
-				!strings.HasPrefix(was, deadReason) && !strings.HasPrefix(was, budgetReason):
+			case dead && f.stillDead(j, name, now), !dead && !strings.HasPrefix(was, budgetReason):
 				j.anyRetired = true
 				continue
 			}

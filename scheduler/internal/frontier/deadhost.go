@@ -19,11 +19,12 @@ import (
 // deadReason begins the reason of a queue whose host has only failed.
 const deadReason = "dead host: "
 
-// dead tells why a queue's host is given up; empty: it is not. A queue with
-// something out waits for it.
+// hostDead tells whether a host has failed too often in a row for a job.
+func (j *job) hostDead(h *host) bool { return h.failures >= j.polOf(h.key).DeadAfter() }
+
+// dead tells why a queue's host is given up; empty: it is not.
 func (q *queue) dead() string {
-	n := q.host.failures
-	if n < q.job.polOf(q.host.key).DeadAfter() || q.leased > 0 || len(q.tasks) > 0 || !q.stored {
+	if !q.job.hostDead(q.host) {
 		return ""
 	}
 	why := ""
@@ -32,14 +33,14 @@ func (q *queue) dead() string {
 			why = ", the last of them: " + d.reason
 		}
 	}
-	return fmt.Sprintf("%sit has failed %d times in a row%s", deadReason, n, why)
+	return fmt.Sprintf("%sit has failed %d times in a row%s", deadReason, q.host.failures, why)
 }
 
 // forgive gives a dead host one more try in a job.
 func (f *Frontier) forgive(b *store.Batch, j *job, name string, now time.Time) {
 	h := f.load(name, now)
-	if least := j.polOf(name).DeadAfter(); h.failures >= least {
-		h.failures = least - 1
+	if j.hostDead(h) {
+		h.failures = j.polOf(name).DeadAfter() - 1
 		f.saveHost(b, h, now)
 	}
 	f.place(h, now)
@@ -48,7 +49,7 @@ func (f *Frontier) forgive(b *store.Batch, j *job, name string, now time.Time) {
 // stillDead tells whether a retired queue's host has failed as often as before.
 func (f *Frontier) stillDead(j *job, name string, now time.Time) bool {
 	h := f.load(name, now)
-	dead := h.failures >= j.polOf(name).DeadAfter()
+	dead := j.hostDead(h)
 	f.place(h, now)
 	return dead
 }

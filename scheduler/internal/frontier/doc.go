@@ -97,8 +97,9 @@
 // all who wait share one. No network and no sync happens under the mutex; reads
 // of the store do, a few for a host that gets a slot and one for 16 URLs of a
 // queue. Batches that come while a sync is under way are gathered and logged as
-// one, of which the last change of each key is written (store/group.go). Run owns the goroutines: the decider, the tick (clocks, deadlines, ends
-// of jobs, slots) and the lookups.
+// one, of which the last change of each key is written (store/group.go). Run
+// owns the goroutines: the decider, the tick (clocks, deadlines, ends of jobs,
+// slots) and the lookups.
 //
 // A write that fails is the frontier's end: memory is ahead of the disk then,
 // and only the disk is true. Every method returns ErrStorage from then on, Run

@@ -18,7 +18,7 @@ var ErrGroup = errors.New("the group is the deployment's")
 
 // ownGroup tells whether a group is the deployment's.
 func (f *Frontier) ownGroup(name string) bool {
-	return len(f.groups) > 0 && slices.ContainsFunc(f.groups, func(g politeness.Group) bool { return g.Name == name })
+	return slices.ContainsFunc(f.groups, func(g politeness.Group) bool { return g.Name == name })
 }
 
 // checkGroups refuses a spec that defines groups of the deployment.

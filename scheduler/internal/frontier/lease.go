@@ -270,12 +270,13 @@ func (g *grant) try(q *queue) *lease {
 // robots.txt forbids; or the robots.txt that must be fetched first.
 func (g *grant) choose(q *queue) (*entry, *robotsTask) {
 	f, j := g.f, q.job
-	if why := q.dead(); why != "" {
+	retirable := q.leased == 0 && len(q.tasks) == 0 && q.stored // nothing of it is out
+	if why := q.dead(); why != "" && retirable {
 		f.retireQueue(g.b, q, why)
 		return nil, nil
 	}
 	switch reason, waits := f.overBudget(q); {
-	case reason != "" && q.leased == 0 && len(q.tasks) == 0 && q.stored:
+	case reason != "" && retirable:
 		f.retireQueue(g.b, q, reason)
 		return nil, nil
 	case reason != "" || waits:
