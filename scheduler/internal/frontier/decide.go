@@ -279,7 +279,7 @@ func (a *admission) add(p pick) {
 		a.f.bornEnded(a.b, j, host, e, fmt.Sprintf("bad host key %.40q", host), a.now)
 	case len(e.url) > j.maxURL:
 		a.f.bornEnded(a.b, j, host, e, fmt.Sprintf("max-url-length %d", j.maxURL), a.now)
-	case j.maxDepth >= 0 && int64(e.depth) > j.maxDepth:
+	case j.tooDeep(e.depth):
 		a.f.bornEnded(a.b, j, host, e, maxDepthReason(j), a.now)
 	default:
 		if why := a.f.trap(j, host, e, a.now); why != "" {

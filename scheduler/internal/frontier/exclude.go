@@ -18,8 +18,10 @@ import (
 
 // Exclusions that change while a job runs. The new spec holds at once for links
 // that are judged from then on; a sweep applies it to what is known: queued URLs
-// that an exclusion now matches end with the rule's name, and URLs that only an
-// exclusion kept out that is gone are queued again. A link that was judged
+// that an exclusion now matches end with the rule's name. Where a rule is gone,
+// or max_depth is higher, every URL that a rule or max_depth had ended is judged
+// anew, whichever it was: it is queued again, or its reason is the one that
+// keeps it out now. A link that was judged
 // before and arrives after the sweep has passed is ended when its turn comes to
 // be leased. The sweep's place is on disk, so that a crash only repeats a
 // chunk. Seeds stay: somebody named them.
@@ -38,9 +40,9 @@ const (
 
 // sweep is a change of rules on its way through the known URLs.
 type sweep struct {
-	reviving bool            // queued URLs are done; the ended ones are looked at
-	at       []byte          // where it stands
-	gone     map[string]bool // reasons whose URLs come back if no rule says otherwise
+	reviving bool   // queued URLs are done; the ended ones are looked at
+	at       []byte // where it stands
+	loosened bool   // something is allowed again: the ended ones are to be looked at
 	dropped  uint64
 	revived  uint64
 }
@@ -49,10 +51,7 @@ func (s *sweep) encode(key []byte) []byte {
 	w := newWriter()
 	w.bool(s.reviving)
 	w.bytes(s.at)
-	w.uint(uint64(len(s.gone)))
-	for r := range s.gone {
-		w.str(r)
-	}
+	w.bool(s.loosened)
 	return w.seal(key)
 }
 
@@ -61,10 +60,7 @@ func decodeSweep(key, value []byte) (*sweep, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sweep{reviving: r.bool(), at: r.bytes(), gone: map[string]bool{}}
-	for range min(r.uint(), uint64(len(r.b))) {
-		s.gone[r.str()] = true
-	}
+	s := &sweep{reviving: r.bool(), at: r.bytes(), loosened: r.bool()}
 	return s, r.err
 }
 
@@ -152,11 +148,11 @@ func (f *Frontier) ChangeExclusions(ctx context.Context, jobID string, add, remo
 		return nil, fmt.Errorf("job %q: %w", jobID, err)
 	}
 	if dryRun {
-		return res, f.previewExclusions(ctx, j, spec, goneRules(j.spec, spec), res)
+		return res, f.previewExclusions(ctx, j, spec, loosens(j.spec, spec), res)
 	}
 	// Some of what is dropped is named, as the preview does.
 	before := &ExclusionChange{}
-	if err := f.previewExclusions(ctx, j, spec, nil, before); err != nil {
+	if err := f.previewExclusions(ctx, j, spec, false, before); err != nil {
 		return nil, err
 	}
 	res.Examples = before.Examples
@@ -259,43 +255,28 @@ func sameReach(old, spec *jobv1.Spec) bool {
 	return slices.Equal(reach(old), reach(spec))
 }
 
-// goneRules are the reasons of which the URLs may come back.
-func goneRules(old, spec *jobv1.Spec) []string {
-	var gone []string
+// loosens tells whether a change allows something that was kept out.
+func loosens(old, spec *jobv1.Spec) bool {
 	left := ruleReasons(spec)
 	same := sameReach(old, spec)
 	for _, r := range ruleReasons(old) {
 		// An overlay that reaches elsewhere may have let go of some.
 		if !slices.Contains(left, r) || !same && strings.HasPrefix(r, overlayPrefix) {
-			gone = append(gone, r)
+			return true
 		}
 	}
 	o, n := old.GetLimits(), spec.GetLimits()
-	if o != nil && o.MaxDepth != nil && (n == nil || n.MaxDepth == nil || n.GetMaxDepth() > o.GetMaxDepth()) {
-		gone = append(gone, fmt.Sprintf("max-depth %d", o.GetMaxDepth()))
-	}
-	return gone
+	return o != nil && o.MaxDepth != nil && (n == nil || n.MaxDepth == nil || n.GetMaxDepth() > o.GetMaxDepth())
 }
 
 // sweepFor starts the sweep that a change of the spec needs, if it needs one.
 // One that is under way begins again, with what it had to bring back.
 func (f *Frontier) sweepFor(b *store.Batch, j *job, old, spec *jobv1.Spec) {
-	gone := goneRules(old, spec)
-	if len(gone) == 0 && slices.Equal(ruleReasons(old), ruleReasons(spec)) && sameReach(old, spec) {
+	loosened := loosens(old, spec)
+	if !loosened && slices.Equal(ruleReasons(old), ruleReasons(spec)) && sameReach(old, spec) {
 		return
 	}
-	s := &sweep{gone: map[string]bool{}, at: numbered(kindQueued, j.num)}
-	if j.sweep != nil {
-		s.gone = j.sweep.gone
-	}
-	for _, r := range gone {
-		s.gone[r] = true
-	}
-	if sameReach(old, spec) {
-		for _, r := range ruleReasons(spec) {
-			delete(s.gone, r)
-		}
-	}
+	s := &sweep{loosened: loosened || j.sweep != nil && j.sweep.loosened, at: numbered(kindQueued, j.num)}
 	j.sweep = s
 	key := sweepKey(j.num)
 	b.Set(key, s.encode(key))
@@ -303,7 +284,7 @@ func (f *Frontier) sweepFor(b *store.Batch, j *job, old, spec *jobv1.Spec) {
 }
 
 // previewExclusions counts what a change would do, without holding anything up.
-func (f *Frontier) previewExclusions(ctx context.Context, j *job, spec *jobv1.Spec, gone []string, res *ExclusionChange) error {
+func (f *Frontier) previewExclusions(ctx context.Context, j *job, spec *jobv1.Spec, loosened bool, res *ExclusionChange) error {
 	judge := &job{id: j.id}
 	judge.setSpec(spec)
 	rules := &judge.excludes
@@ -331,12 +312,12 @@ func (f *Frontier) previewExclusions(ctx context.Context, j *job, spec *jobv1.Sp
 			return scanErr
 		}
 	}
-	if len(gone) == 0 || err != nil {
+	if !loosened || err != nil {
 		return err
 	}
 	prefix = numbered(kindURL, j.num)
 	scanErr := f.st.Scan(prefix, after(prefix), func(k, v []byte) bool {
-		if rec, err := decodeURL(k, v); err == nil && comesBack(rec, rules, func(r string) bool { return slices.Contains(gone, r) }) {
+		if rec, err := decodeURL(k, v); err == nil && ruled(rec) && judge.keepsOut(rec) == "" {
 			res.Revived++
 		}
 		return alive()
@@ -347,9 +328,22 @@ func (f *Frontier) previewExclusions(ctx context.Context, j *job, spec *jobv1.Sp
 	return err
 }
 
-// comesBack tells whether an ended URL is queued again, now that rules are gone.
-func comesBack(rec *urlRecord, rules *exclusions, gone func(string) bool) bool {
-	return rec.state == stateExcluded && gone(rec.reason) && rec.entry.url != "" && rules.by(rec.entry, rec.host) == ""
+// ruled tells whether a URL ended by a rule that a spec can take back: an
+// exclusion or max_depth. A damaged record has lost its URL and stays.
+func ruled(rec *urlRecord) bool {
+	return rec.state == stateExcluded && rec.entry.url != "" && (isMaxDepth(rec.reason) ||
+		strings.HasPrefix(rec.reason, excludePrefix) || strings.HasPrefix(rec.reason, overlayPrefix))
+}
+
+// keepsOut names the rule that keeps an ended URL out now; empty: none does.
+func (j *job) keepsOut(rec *urlRecord) string {
+	if why := j.excludes.by(rec.entry, rec.host); why != "" {
+		return why
+	}
+	if j.tooDeep(rec.entry.depth) {
+		return maxDepthReason(j)
+	}
+	return ""
 }
 
 // sweepSome goes on with the sweeps that are under way.
@@ -376,7 +370,7 @@ func (f *Frontier) sweepStep(j *job, now time.Time) {
 	n := 0
 	var drop []*entry
 	var hosts []string
-	var back []*urlRecord
+	var back, still []*urlRecord // of the ended ones: queued again; kept out by another rule
 	err := f.st.Scan(s.at, after(numbered(kind, j.num)), func(k, v []byte) bool {
 		if n++; n > sweepChunk {
 			next = slices.Clone(k)
@@ -387,9 +381,14 @@ func (f *Frontier) sweepStep(j *job, now time.Time) {
 			if e, err := decodeQueued(k, v); err == nil && j.excludes.by(e, host) != "" {
 				drop, hosts = append(drop, e), append(hosts, host)
 			}
-		} else if rec, err := decodeURL(k, v); err == nil && comesBack(rec, &j.excludes, func(r string) bool { return s.gone[r] }) {
-			if j.maxDepth < 0 || int64(rec.entry.depth) <= j.maxDepth {
+		} else if rec, err := decodeURL(k, v); err == nil && ruled(rec) {
+			switch why := j.keepsOut(rec); why {
+			case rec.reason:
+			case "":
 				back = append(back, rec)
+			default:
+				rec.reason = why
+				still = append(still, rec)
 			}
 		}
 		return true
@@ -410,12 +409,17 @@ func (f *Frontier) sweepStep(j *job, now time.Time) {
 	for h := range a.touched {
 		f.place(h, now)
 	}
+	for _, rec := range still {
+		k := urlKey(j.num, rec.entry.key)
+		b.Set(k, rec.encode(k))
+		f.endedWithoutFetch(b, j, rec.entry, rec.state, rec.reason, now)
+	}
 	key := sweepKey(j.num)
 	switch {
 	case next != nil:
 		s.at = next
 		b.Set(key, s.encode(key))
-	case !s.reviving && len(s.gone) > 0:
+	case !s.reviving && s.loosened:
 		s.reviving, s.at = true, numbered(kindURL, j.num)
 		b.Set(key, s.encode(key))
 	default:

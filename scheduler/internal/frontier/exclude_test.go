@@ -239,3 +239,107 @@ func TestExclusionsFreeSlots(t *testing.T) {
 	r.wantEnd("j", reasonEmpty)
 	r.audit()
 }
+
+// A URL that two exclusions match comes back when the last of them is gone, and
+// until then names the one that is left, whatever order they came and go in.
+func TestExclusionsThatOverlap(t *testing.T) {
+	const url = "http://a.test/ab"
+	for _, first := range []string{"a$|ab", "b$"} {
+		t.Run("without "+first, func(t *testing.T) {
+			r := newRig(t, store.NewMemory())
+			r.job("j", testSpec(open24), "http://a.test/")
+			r.commit(outcomeOf(r.mustLease("http://a.test/"), 200), candidates(1, url, "http://a.test/x")...)
+			r.exclude([]string{"a$|ab"}, nil, false)
+			r.exclude([]string{"b$"}, nil, false)
+			left := map[string]string{"a$|ab": "b$", "b$": "a$|ab"}[first]
+			if c := r.exclude(nil, []string{first}, true); c.Revived != 0 {
+				t.Errorf("the preview revives %d", c.Revived)
+			}
+			if c := r.exclude(nil, []string{first}, false); c.Revived != 0 {
+				t.Errorf("%d are revived", c.Revived)
+			}
+			if e := r.explain("j", url); e.State != stateExcluded || e.Reason != "exclude "+left {
+				t.Fatalf("with %s left: %s (%s)", left, e.State, e.Reason)
+			}
+			r.audit()
+			if c := r.exclude(nil, []string{left}, true); c.Revived != 1 {
+				t.Errorf("the preview of the last revives %d", c.Revived)
+			}
+			if c := r.exclude(nil, []string{left}, false); c.Revived != 1 {
+				t.Errorf("the last revives %d", c.Revived)
+			}
+			if e := r.explain("j", url); e.State != stateQueued {
+				t.Errorf("with none left: %s (%s)", e.State, e.Reason)
+			}
+			r.audit()
+		})
+	}
+}
+
+// A URL that an exclusion and max_depth keep out comes back when both are gone,
+// whichever goes first and whichever had ended it.
+func TestExclusionAndDepthOverlap(t *testing.T) {
+	const url = "http://a.test/ab"
+	type rules struct {
+		depth   uint32
+		exclude []string
+	}
+	rule := []string{"b$"}
+	for _, tc := range []struct {
+		name  string
+		steps []rules
+		why   []string // after each step; empty: it is queued
+	}{
+		{"cut, rule, depth, no rule", []rules{{0, rule}, {1, rule}, {1, nil}}, []string{"max-depth 0", "exclude b$", ""}},
+		{"cut, rule, no rule, depth", []rules{{0, rule}, {0, nil}, {1, nil}}, []string{"max-depth 0", "max-depth 0", ""}},
+		{"cut, both at once", []rules{{0, rule}, {1, nil}}, []string{"max-depth 0", ""}},
+		{"not cut, rule, too deep, no rule, depth", []rules{{1, rule}, {0, rule}, {0, nil}, {1, nil}}, []string{"exclude b$", "exclude b$", "max-depth 0", ""}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t, store.NewMemory())
+			spec := func(s rules) *jobv1.Spec {
+				return testSpec(open24, func(p *jobv1.Spec) { p.Limits.MaxDepth, p.Scope.Exclude = &s.depth, s.exclude })
+			}
+			r.job("j", spec(rules{depth: tc.steps[0].depth}), "http://a.test/", "http://a.test/z")
+			r.commit(outcomeOf(r.mustLease("http://a.test/"), 200), candidates(1, url)...)
+			for i, s := range tc.steps {
+				if _, _, err := r.f.ApplyJob(r.ctx, "j", spec(s), false); err != nil {
+					t.Fatal(err)
+				}
+				r.work()
+				e := r.explain("j", url)
+				if why := tc.why[i]; why == "" && e.State != stateQueued || why != "" && (e.State != stateExcluded || e.Reason != why) {
+					t.Errorf("step %d: %s (%s), want %q", i, e.State, e.Reason, why)
+				}
+				r.audit()
+			}
+		})
+	}
+}
+
+// A rule that is gone, and another change while its URLs come back: the sweep
+// that begins again still brings them back, over a restart too.
+func TestSweepThatBeginsAgainBringsBack(t *testing.T) {
+	mem := store.NewMemory()
+	r := linked(t, mem, 10)
+	r.exclude([]string{"/cal/"}, nil, false)
+	for _, ex := range [][]string{nil, {"/never/"}} {
+		spec, err := withExclusions(r.status("j").Spec, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec.Scope.Exclude = ex
+		if _, _, err := r.f.ApplyJob(r.ctx, "j", spec, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r.open(mem.Reopen())
+	r.work()
+	if st := r.status("j"); st.Counters.Excluded != 0 {
+		t.Errorf("counters %v", st.Counters)
+	}
+	r.audit()
+}

@@ -306,7 +306,7 @@ func (g *grant) choose(q *queue) (*entry, *robotsTask) {
 			g.exclude(q, best, stateExcluded, rule)
 			continue
 		}
-		if j.maxDepth >= 0 && int64(best.depth) > j.maxDepth {
+		if j.tooDeep(best.depth) {
 			g.exclude(q, best, stateExcluded, maxDepthReason(j))
 			continue
 		}
@@ -341,6 +341,9 @@ func (g *grant) choose(q *queue) (*entry, *robotsTask) {
 	}
 	return nil, nil
 }
+
+// tooDeep tells whether max_depth keeps a depth out.
+func (j *job) tooDeep(depth uint32) bool { return j.maxDepth >= 0 && int64(depth) > j.maxDepth }
 
 func maxDepthReason(j *job) string { return fmt.Sprintf("max-depth %d", j.maxDepth) }
 
