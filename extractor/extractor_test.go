@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -377,8 +378,8 @@ func TestFilesKeepPagesAlone(t *testing.T) {
 	r := start(t, &jobv1.Spec{Storage: &jobv1.Storage{Stores: []string{"warc", "files"}}})
 	done(t, r.send(t, lease("http://a.test/gone"), 404, "HTTP/1.1 404 Gone\r\nContent-Type: text/html\r\n\r\n", []byte("gone")))
 	o, _ := r.last(t)
-	if len(o.GetStored()) != 1 || o.GetSkippedBy() != "nothing to store in files" {
-		t.Errorf("stored %v, skipped by %q", o.GetStored(), o.GetSkippedBy())
+	if len(o.GetStored()) != 1 || o.GetSkippedBy() != "nothing to store in files" || !slices.Equal(o.GetSkippedStores(), []string{"files"}) {
+		t.Errorf("stored %v, skipped by %q in %q", o.GetStored(), o.GetSkippedBy(), o.GetSkippedStores())
 	}
 	done(t, r.send(t, lease("http://a.test/"+strings.Repeat("d/", 4000)), 200, htmlHead, []byte("deep")))
 	o, _ = r.last(t)

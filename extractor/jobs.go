@@ -152,7 +152,7 @@ func storeHandler(spec *jobv1.Spec, stores *jobStores) pipeline.Handler {
 		case len(p.Stored) == 0:
 			p.SkippedBy = "nothing to store"
 		case len(without) > 0:
-			p.SkippedBy = "nothing to store in " + strings.Join(without, ", ")
+			p.SkippedBy, p.SkippedStores = "nothing to store in "+strings.Join(without, ", "), without
 		}
 		return nil
 	})

@@ -43,7 +43,7 @@ func (e *Extractor) sink(ctx context.Context, c *compiled, p *page.Page) *crawlv
 func outcome(p *page.Page) *crawlv1.Outcome {
 	o := &crawlv1.Outcome{
 		LeaseId: p.Lease.GetId(), JobId: p.Lease.GetJobId(), Url: p.Lease.GetUrl(), HostKey: p.Lease.GetHostKey(),
-		Purpose: p.Lease.GetPurpose(), Fetch: p.Result, Stored: p.Stored, SkippedBy: p.SkippedBy,
+		Purpose: p.Lease.GetPurpose(), Fetch: p.Result, Stored: p.Stored, SkippedBy: p.SkippedBy, SkippedStores: p.SkippedStores,
 		ContentType: p.ContentType, PayloadDigest: p.PayloadDigest, PayloadBytes: p.PayloadBytes,
 		LinksFound: uint32(p.LinksFound), NofollowBy: p.NofollowBy, Annotations: p.Annotations,
 	}

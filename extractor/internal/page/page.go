@@ -55,6 +55,8 @@ type Page struct {
 	StoredBefore []*crawlv1.StoredRecord
 	// SkippedBy names the rule that let the page go unstored.
 	SkippedBy string
+	// SkippedStores names the stores that SkippedBy concerns; empty: all.
+	SkippedStores []string
 	// PayloadDigest is set by a store that computes it ("sha1:BASE32").
 	PayloadDigest string
 	// PayloadBytes is the size after decoding, once Decoded was called.

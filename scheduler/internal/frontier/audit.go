@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	crawlv1 "lycosa.dev/proto/gen/lycosa/crawl/v1"
 	schedulerv1 "lycosa.dev/proto/gen/lycosa/scheduler/v1"
@@ -263,7 +264,7 @@ func (a *auditor) url(k, v []byte) {
 }
 
 // stored checks that a done URL's page is in every store that the job names,
-// or that a rule is named that let it go.
+// but those for which a rule is named that let it go.
 func (a *auditor) stored(j *job, rec *urlRecord) {
 	o := rec.entry.outcomeOf(j.id, rec.host)
 	if o == nil {
@@ -274,11 +275,11 @@ func (a *auditor) stored(j *job, rec *urlRecord) {
 		a.add("stored-before-done", j.id, "%s is done by an outcome of class %s", rec.entry.url, className(o.GetFetch().GetClass()))
 		return
 	}
-	if o.GetSkippedBy() != "" || j.spec.GetStorage().GetNone() {
+	if j.spec.GetStorage().GetNone() || o.GetSkippedBy() != "" && len(o.GetSkippedStores()) == 0 {
 		return
 	}
 	for _, want := range j.spec.GetStorage().GetStores() {
-		found := false
+		found := o.GetSkippedBy() != "" && slices.Contains(o.GetSkippedStores(), want)
 		for _, s := range o.GetStored() {
 			found = found || s.GetStore() == want
 		}

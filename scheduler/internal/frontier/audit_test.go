@@ -2,8 +2,12 @@ package frontier
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
+
+	crawlv1 "lycosa.dev/proto/gen/lycosa/crawl/v1"
+	jobv1 "lycosa.dev/proto/gen/lycosa/job/v1"
 
 	"lycosa.dev/scheduler/internal/frontier/store"
 )
@@ -95,6 +99,59 @@ func TestAuditNamesEachViolation(t *testing.T) {
 				}
 			}
 			t.Errorf("not found; the audit says %v", rep.Violations)
+		})
+	}
+}
+
+// A rule that let a page go in some stores says nothing about the others: the
+// page has to be in those.
+func TestAuditSkipsOnlyTheStoresOfTheRule(t *testing.T) {
+	in := func(names ...string) (list []*crawlv1.StoredRecord) {
+		for _, n := range names {
+			list = append(list, &crawlv1.StoredRecord{Store: n, File: "f", Length: 1})
+		}
+		return list
+	}
+	for _, c := range []struct {
+		name    string
+		stored  []*crawlv1.StoredRecord
+		by      string
+		skipped []string
+		missing []string
+	}{
+		{"in all", in("warc", "files"), "", nil, nil},
+		{"in one, the other by a rule", in("warc"), "nothing to store in files", []string{"files"}, nil},
+		{"in none, one by a rule", nil, "nothing to store in files", []string{"files"}, []string{"warc"}},
+		{"in none, all by a rule", nil, "noarchive", nil, nil},
+		{"in none, each by a rule", nil, "nothing to store", []string{"files", "warc"}, nil},
+		{"in none, no rule", nil, "", nil, []string{"warc", "files"}},
+		{"stores and no rule", in("warc"), "", []string{"files"}, []string{"files"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			mem := store.NewMemory()
+			r := newRig(t, mem)
+			r.job("j", testSpec(open24, func(s *jobv1.Spec) {
+				s.Storage = &jobv1.Storage{Stores: []string{"warc", "files"}}
+			}), "http://a.test/")
+			o := outcomeOf(r.lease(1)[0], 200)
+			o.Stored, o.SkippedBy, o.SkippedStores = c.stored, c.by, c.skipped
+			r.commit(o)
+			rep, err := AuditStore(mem)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var missing []string
+			for _, v := range rep.Violations {
+				_, store, ok := strings.Cut(v.Detail, `is not in store "`)
+				if v.Rule != "stored-before-done" || !ok {
+					t.Errorf("violation %v", v)
+					continue
+				}
+				missing = append(missing, store[:strings.IndexByte(store, '"')])
+			}
+			if !slices.Equal(missing, c.missing) {
+				t.Errorf("missing in %q, want %q", missing, c.missing)
+			}
 		})
 	}
 }

@@ -46,7 +46,7 @@ func failedAnswer(err error) *crawlv1.Answer {
 // itself.
 func keptOutcome(out *crawlv1.Outcome) []byte {
 	o := &crawlv1.Outcome{
-		LeaseId: out.GetLeaseId(), Purpose: out.GetPurpose(), Fetch: out.GetFetch(), Stored: out.GetStored(), SkippedBy: out.GetSkippedBy(),
+		LeaseId: out.GetLeaseId(), Purpose: out.GetPurpose(), Fetch: out.GetFetch(), Stored: out.GetStored(), SkippedBy: out.GetSkippedBy(), SkippedStores: out.GetSkippedStores(),
 		ContentType: out.GetContentType(), PayloadDigest: out.GetPayloadDigest(), PayloadBytes: out.GetPayloadBytes(),
 		Validators: out.GetValidators(), RedirectUrl: out.GetRedirectUrl(), LinksFound: out.GetLinksFound(),
 		LinksOutOfScope: out.GetLinksOutOfScope(), LinksKnown: out.GetLinksKnown(), NofollowBy: out.GetNofollowBy(),

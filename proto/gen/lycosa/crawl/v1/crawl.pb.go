@@ -1128,7 +1128,8 @@ type Outcome struct {
 	// Where the page is durable; every store that the job names, or skipped_by
 	// names the rule.
 	Stored []*StoredRecord `protobuf:"bytes,7,rep,name=stored,proto3" json:"stored,omitempty"`
-	// Name of the rule that let the page go unstored; empty: stored.
+	// Name of the rule that let the page go unstored, in the stores of
+	// skipped_stores; empty: stored in all.
 	SkippedBy string `protobuf:"bytes,8,opt,name=skipped_by,json=skippedBy,proto3" json:"skipped_by,omitempty"`
 	// Media type as declared, lower case, without parameters; empty: none.
 	ContentType string `protobuf:"bytes,9,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
@@ -1152,7 +1153,10 @@ type Outcome struct {
 	// empty: none.
 	NofollowBy string `protobuf:"bytes,18,opt,name=nofollow_by,json=nofollowBy,proto3" json:"nofollow_by,omitempty"`
 	// What the extractor noticed, as short fixed codes.
-	Annotations   []string `protobuf:"bytes,19,rep,name=annotations,proto3" json:"annotations,omitempty"`
+	Annotations []string `protobuf:"bytes,19,rep,name=annotations,proto3" json:"annotations,omitempty"`
+	// Names of the stores that skipped_by concerns; empty: all that the job
+	// names.
+	SkippedStores []string `protobuf:"bytes,20,rep,name=skipped_stores,json=skippedStores,proto3" json:"skipped_stores,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1316,6 +1320,13 @@ func (x *Outcome) GetNofollowBy() string {
 func (x *Outcome) GetAnnotations() []string {
 	if x != nil {
 		return x.Annotations
+	}
+	return nil
+}
+
+func (x *Outcome) GetSkippedStores() []string {
+	if x != nil {
+		return x.SkippedStores
 	}
 	return nil
 }
@@ -1616,7 +1627,7 @@ const file_lycosa_crawl_v1_crawl_proto_rawDesc = "" +
 	"\x05store\x18\x01 \x01(\tR\x05store\x12\x12\n" +
 	"\x04file\x18\x02 \x01(\tR\x04file\x12\x16\n" +
 	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12\x16\n" +
-	"\x06length\x18\x04 \x01(\x03R\x06length\"\xf3\x05\n" +
+	"\x06length\x18\x04 \x01(\x03R\x06length\"\x9a\x06\n" +
 	"\aOutcome\x12)\n" +
 	"\blease_id\x18\x01 \x01(\x06B\x0e\xbaH\vR\t!\x00\x00\x00\x00\x00\x00\x00\x00R\aleaseId\x12\x1e\n" +
 	"\x06job_id\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05jobId\x12\x19\n" +
@@ -1644,7 +1655,8 @@ const file_lycosa_crawl_v1_crawl_proto_rawDesc = "" +
 	"linksKnown\x12\x1f\n" +
 	"\vnofollow_by\x18\x12 \x01(\tR\n" +
 	"nofollowBy\x12 \n" +
-	"\vannotations\x18\x13 \x03(\tR\vannotations\"\xba\x02\n" +
+	"\vannotations\x18\x13 \x03(\tR\vannotations\x12%\n" +
+	"\x0eskipped_stores\x18\x14 \x03(\tR\rskippedStores\"\xba\x02\n" +
 	"\tCandidate\x12\x19\n" +
 	"\x03url\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x03url\x12\"\n" +
 	"\bhost_key\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\ahostKey\x12\x1a\n" +
