@@ -6,7 +6,6 @@ import (
 
 	specs "lycosa.dev/internal/job"
 	crawlv1 "lycosa.dev/proto/gen/lycosa/crawl/v1"
-	schedulerv1 "lycosa.dev/proto/gen/lycosa/scheduler/v1"
 
 	"lycosa.dev/scheduler/internal/frontier/store"
 )
@@ -15,10 +14,12 @@ import (
 // A page may be fetched on a longer way before a shorter one is found: its own
 // depth becomes less then, and with it that of all that it leads to, of which
 // max_depth may have cut some. So in a job with max_depth each page's links are
-// kept as keys, and a page that is done and whose depth becomes less is put
-// among those whose links are lowered as well. That is written with the change,
-// and the job does not end before it is done; so the pages within max_depth of
-// the seeds are the same in whatever order they come.
+// kept as keys, and a page whose links are known and whose depth becomes less is
+// put among those whose links are lowered as well. That is written with the
+// change, and the job does not end before it is done; so the pages within
+// max_depth of the seeds are the same in whatever order they come. It holds for
+// URLs in every state: one that failed or was kept out may come back, and its
+// links are then as deep as its shortest way makes them.
 
 // edge is a link of a page, by the target's key.
 type edge struct {
@@ -141,13 +142,26 @@ func (f *Frontier) keepEdges(b *store.Batch, j *job, page found, cands []*crawlv
 	return cands
 }
 
-// lowerLater puts a page that is done among those whose links come nearer with
-// it.
+// lowerLater puts a page among those whose links come nearer with it, if any of
+// its links are known. One that lies too deep is too: max_depth may be raised.
 func (f *Frontier) lowerLater(b *store.Batch, j *job, key uint64, depth uint32) {
-	if j.maxDepth < 0 || int64(depth) > j.maxDepth {
-		return // its links have a place only if they are within max_depth
+	if f.hasEdges(j, key) {
+		f.lowerFrom(b, j, key, depth, 0)
 	}
-	f.lowerFrom(b, j, key, depth, 0)
+}
+
+// hasEdges tells whether links of a page are kept: it was fetched once, or some
+// parts of its links have come.
+func (f *Frontier) hasEdges(j *job, page uint64) bool {
+	some := false
+	prefix := edgesKey(j.num, page)
+	if err := f.st.Scan(prefix, after(prefix), func(_, _ []byte) bool {
+		some = true
+		return false
+	}); err != nil {
+		f.fail(err)
+	}
+	return some
 }
 
 // lowerFrom puts a page among those whose links come nearer, from a part of
@@ -243,9 +257,10 @@ func (f *Frontier) lowerLinks(j *job, key, value []byte) error {
 }
 
 // nearer takes a shorter way to a known URL: a queued one's depth becomes less,
-// and its place by it; one that max_depth had cut is queued after all; a done
-// one's links come nearer as well. found tells of the way, where known. It returns
-// false where nothing changes.
+// and its place by it; one that max_depth had cut is queued if it does not any
+// more; the others keep it for when they come back. The links that are known of
+// it come nearer as well. found tells of the way, where known. It returns false
+// where nothing changes.
 func (a *admission) nearer(j *job, k uint64, depth uint32, found *crawlv1.Candidate) bool {
 	f := a.f
 	key := urlKey(j.num, k)
@@ -291,16 +306,13 @@ func (a *admission) nearer(j *job, k uint64, depth uint32, found *crawlv1.Candid
 		rec.depth = depth
 		a.b.Set(key, rec.encode(key))
 		f.saveLease(a.b, l, l.issued)
-	case stateDone:
+	default:
 		take(rec.entry)
 		rec.depth = depth
-		a.b.Set(key, rec.encode(key))
-		f.lowerLater(a.b, j, k, depth)
-	case schedulerv1.UrlState_URL_STATE_EXCLUDED:
-		if !isMaxDepth(rec.reason) || j.maxDepth >= 0 && int64(depth) > j.maxDepth {
-			return false
+		if rec.state != stateExcluded || !isMaxDepth(rec.reason) || j.tooDeep(depth) {
+			a.b.Set(key, rec.encode(key))
+			break
 		}
-		take(rec.entry)
 		j.cnt.excluded--
 		j.cnt.queued++
 		if found != nil {
@@ -309,5 +321,6 @@ func (a *admission) nearer(j *job, k uint64, depth uint32, found *crawlv1.Candid
 		rec.entry.pos = j.position(depth, rec.entry.priority)
 		a.enqueue(j, rec.host, rec.entry)
 	}
+	f.lowerLater(a.b, j, k, depth)
 	return true
 }

@@ -17,8 +17,9 @@ import (
 )
 
 // The pages within max_depth of the seeds, and the depth of each, are the same
-// in whatever order pages are fetched and over restarts: as a breadth-first
-// search finds them.
+// in whatever order pages are fetched and over restarts, also where exclusions
+// come and go, max_depth is raised, or a seed joins a later round in which the
+// pages have not changed: as a breadth-first search finds them.
 func TestDepthIsExact(t *testing.T) {
 	rounds := 150
 	if testing.Short() {
@@ -40,25 +41,37 @@ func TestDepthIsExact(t *testing.T) {
 				links[n] = append(links[n], rng.IntN(pages)) // and short cuts
 			}
 		}
-		want := map[string]uint32{url(0): 0}
-		for queue := []int{0}; len(queue) > 0; queue = queue[1:] {
-			for _, to := range links[queue[0]] {
-				if _, ok := want[url(to)]; !ok {
-					want[url(to)] = want[url(queue[0])] + 1
-					queue = append(queue, to)
-				}
-			}
-		}
+		seeds := []int{0}
 		mem := store.NewMemory()
 		r := newRig(t, mem)
 		strategy := jobv1.OrderStrategy(rng.IntN(4))
-		r.job("j", testSpec(open24, func(s *jobv1.Spec) {
-			s.Limits.MaxDepth = proto.Uint32(limit)
-			s.Order = &jobv1.Order{Strategy: strategy}
-		}), url(0))
+		now := limit - min(limit, uint32(rng.IntN(3))) // max_depth, raised later
+		rule := ""
+		spec := func() *jobv1.Spec {
+			return testSpec(open24, func(s *jobv1.Spec) {
+				s.Limits.MaxDepth = proto.Uint32(now)
+				s.Order = &jobv1.Order{Strategy: strategy}
+				if rule != "" {
+					s.Scope.Exclude = []string{rule}
+				}
+			})
+		}
+		change := func(depth uint32, exclude string) {
+			now, rule = depth, exclude
+			if _, _, err := r.f.ApplyJob(r.ctx, "j", spec(), false); err != nil {
+				t.Fatal(err)
+			}
+			if rng.IntN(2) == 0 {
+				r.work()
+			}
+		}
+		r.job("j", spec(), url(0))
 		var out []*crawlv1.Lease
-		done := map[string]bool{}
+		done, before := map[string]bool{}, map[string]bool{} // in this round, in an earlier one
 		for steps := 0; ; steps++ {
+			if rng.IntN(20) == 0 {
+				change(min(limit, now+uint32(rng.IntN(2))), []string{"", "[1-4]$"}[rng.IntN(2)])
+			}
 			if rng.IntN(3) > 0 || len(out) == 0 {
 				out = append(out, r.lease(1+rng.IntN(3))...)
 			}
@@ -67,7 +80,34 @@ func TestDepthIsExact(t *testing.T) {
 					out = append(out, l)
 					continue
 				}
-				break
+				if r.status("j").Reason == reasonMore { // a change brought something back
+					r.start("j")
+					continue
+				}
+				if now < limit || rule != "" { // it ends under the spec as it was meant
+					change(limit, "")
+					r.work()
+					r.start("j")
+					continue
+				}
+				if len(seeds) > 1 || rng.IntN(3) == 0 {
+					break
+				}
+				// Another round, with another seed before or behind its start.
+				seeds = append(seeds, rng.IntN(pages))
+				first := rng.IntN(2) == 0
+				if first {
+					r.seed("j", url(seeds[1]))
+				}
+				if r.status("j").Reason == reasonMore {
+					continue // the seed is new
+				}
+				r.wish(schedulerv1.JobWish_JOB_WISH_RECRAWL)
+				before, done = done, map[string]bool{}
+				if !first {
+					r.seed("j", url(seeds[1]))
+				}
+				continue
 			}
 			if rng.IntN(40) == 0 { // the process dies with what is out
 				_ = r.f.Close()
@@ -81,6 +121,11 @@ func TestDepthIsExact(t *testing.T) {
 			out = append(out[:i], out[i+1:]...)
 			if done[l.Url] {
 				t.Fatalf("round %d: %s was fetched twice", round, l.Url)
+			}
+			if before[l.Url] && rng.IntN(4) > 0 {
+				done[l.Url] = true
+				r.commit(outcomeOf(l, 304)) // and no links
+				continue
 			}
 			var cands []*crawlv1.Candidate
 			for _, to := range links[number[l.Url]] {
@@ -115,10 +160,15 @@ func TestDepthIsExact(t *testing.T) {
 			r.commit(outcomeOf(l, 200), cands...)
 		}
 		s := r.wantEnd("j", reasonEmpty)
+		if len(before) > 0 && len(done) < len(before) {
+			t.Errorf("round %d: %d pages in the second round, %d in the first", round, len(done), len(before))
+		}
 		if s.Counters.Done != uint64(len(done)) {
 			t.Errorf("round %d: counters %v, %d fetched", round, s.Counters, len(done))
 		}
-		for u, d := range want {
+		want := distances(seeds, links)
+		for n, d := range want {
+			u := url(n)
 			if done[u] != (d <= limit) {
 				t.Fatalf("round %d, %s, max_depth %d: %s at depth %d: fetched %v", round, strategy, limit, u, d, done[u])
 			}
@@ -127,6 +177,23 @@ func TestDepthIsExact(t *testing.T) {
 			}
 		}
 	}
+}
+
+// distances are those from the seeds over links.
+func distances(seeds []int, links [][]int) map[int]uint32 {
+	dist := map[int]uint32{}
+	var queue []int
+	for _, n := range seeds {
+		dist[n], queue = 0, append(queue, n)
+	}
+	for ; len(queue) > 0; queue = queue[1:] {
+		for _, to := range links[queue[0]] {
+			if _, ok := dist[to]; !ok {
+				dist[to], queue = dist[queue[0]]+1, append(queue, to)
+			}
+		}
+	}
+	return dist
 }
 
 // part commits a part of a page's links, without its outcome.
@@ -185,5 +252,95 @@ func TestDepthOfAPageInParts(t *testing.T) {
 			t.Errorf("part %d: %s at depth %d", part, e.State, e.Found.GetDepth())
 		}
 	}
+	r.audit()
+}
+
+// A shorter way to a URL that was tried in vain, or is kept out, counts when it
+// comes back: its links are as deep as that way makes them.
+func TestShorterWayToWhatHasEnded(t *testing.T) {
+	const target, link = "http://b.test/x", "http://c.test/link"
+	for _, tc := range []struct {
+		name   string
+		change func(*jobv1.Spec)
+		meet   func(r *rig) // what ends the target, or keeps it out
+		back   func(r *rig) // what brings it back
+	}{
+		{"failed, and visited again", recrawling(jobv1.RecrawlPolicy_RECRAWL_POLICY_FIXED),
+			func(r *rig) {
+				r.commit(failureOf(r.mustLease(target), crawlv1.OutcomeClass_OUTCOME_CLASS_CONTENT))
+			},
+			func(r *rig) { r.clock.advance(59 * time.Minute); r.work() }},
+		{"excluded, and the rule is gone", nil,
+			func(r *rig) { r.exclude([]string{"x$"}, nil, false) },
+			func(r *rig) { r.exclude(nil, []string{"x$"}, false) }},
+		{"cut by max_depth, which is raised", func(s *jobv1.Spec) { s.Limits.MaxDepth = proto.Uint32(0) }, nil, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t, store.NewMemory())
+			spec := testSpec(open24, func(s *jobv1.Spec) {
+				s.Limits.MaxDepth = proto.Uint32(2)
+				if tc.change != nil {
+					tc.change(s)
+				}
+			})
+			r.job("j", spec, "http://a.test/1")
+			r.commit(outcomeOf(r.mustLease("http://a.test/1"), 200), candidates(2, target)...)
+			if tc.meet != nil {
+				tc.meet(r)
+			}
+			r.seed("j", "http://a.test/2")
+			r.start("j")
+			r.commit(outcomeOf(r.mustLease("http://a.test/2"), 200), candidates(1, target)...)
+			if e := r.explain("j", target); e.State == stateQueued || e.Found.GetDepth() != 1 {
+				t.Errorf("after the shorter way it is %s at depth %d", e.State, e.Found.GetDepth())
+			}
+			if tc.back == nil {
+				spec = proto.CloneOf(spec)
+				spec.Limits.MaxDepth = proto.Uint32(1)
+				if _, _, err := r.f.ApplyJob(r.ctx, "j", spec, false); err != nil {
+					t.Fatal(err)
+				}
+				r.work()
+				r.start("j")
+			} else {
+				tc.back(r)
+				if r.status("j").State == jobFinished {
+					r.start("j")
+				}
+			}
+			var l *crawlv1.Lease
+			for l = r.wait(2 * time.Hour); l != nil && l.Url != target; l = r.wait(2 * time.Hour) {
+				r.commit(outcomeOf(l, 304))
+			}
+			if l.GetDepth() != 1 {
+				t.Fatalf("it comes back as %v", l)
+			}
+			r.commit(outcomeOf(l, 200), candidates(l.Depth+1, link)...)
+			if e := r.explain("j", link); e.Found.GetDepth() != 2 {
+				t.Errorf("its link lies at depth %d", e.Found.GetDepth())
+			}
+			r.audit()
+		})
+	}
+}
+
+// A seed that failed on a long way and is given by hand is a seed: its links
+// lie at depth 1.
+func TestFailedURLGivenAsSeed(t *testing.T) {
+	r := newRig(t, store.NewMemory())
+	r.job("j", testSpec(open24, func(s *jobv1.Spec) { s.Limits.MaxDepth = proto.Uint32(2) }), "http://a.test/")
+	r.commit(outcomeOf(r.mustLease("http://a.test/"), 200), candidates(2, "http://b.test/x")...)
+	r.commit(failureOf(r.mustLease("http://b.test/x"), crawlv1.OutcomeClass_OUTCOME_CLASS_CONTENT))
+	if sum := r.give("j", "http://b.test/x"); sum.Queued != 1 {
+		t.Fatalf("%+v", sum)
+	}
+	r.start("j")
+	l := r.mustLease("http://b.test/x")
+	if l.Depth != 0 {
+		t.Errorf("it is leased at depth %d", l.Depth)
+	}
+	r.commit(outcomeOf(l, 200), candidates(l.Depth+1, "http://c.test/")...)
+	r.commit(outcomeOf(r.mustLease("http://c.test/"), 200))
+	r.wantEnd("j", reasonEmpty)
 	r.audit()
 }
