@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"lycosa.dev/internal/testweb"
-	schedulerv1 "lycosa.dev/proto/gen/lycosa/scheduler/v1"
 )
 
 // killConcurrency is how many leases a crawl of the kill tests has out at most,
@@ -152,50 +151,6 @@ func TestKillOneProcess(t *testing.T) {
 		t.Errorf("%d leases after the crawl's end", left)
 	}
 	s.checkAfterKills(t, dir, killed, outstanding)
-}
-
-// TestKillAnyProcess: five processes and a second downloader; at random moments
-// any one of them is killed and started again, at some moments two at once.
-func TestKillAnyProcess(t *testing.T) {
-	t.Parallel()
-	rng := killRand(t)
-	s := killSite(t)
-	r := startRing(t, 2)
-	job := spec("kills", 0, s.seed)
-	job.Limits = limits(killConcurrency)
-	job.Politeness.PerHost = 2
-	r.create(job)
-	names := slices.Sorted(maps.Keys(r.procs))
-	killed, want := 0, kills(t)
-	for killed < want {
-		time.Sleep(time.Duration(rng.Int64N(int64(600 * time.Millisecond))))
-		if j := r.job("kills"); j.GetState() == schedulerv1.JobState_JOB_STATE_FINISHED {
-			break
-		}
-		rng.Shuffle(len(names), func(i, k int) { names[i], names[k] = names[k], names[i] })
-		at := names[:1]
-		if rng.IntN(4) == 0 {
-			at = names[:2]
-		}
-		for _, name := range at {
-			r.procs[name].kill()
-		}
-		time.Sleep(time.Duration(rng.Int64N(int64(100 * time.Millisecond))))
-		for _, name := range at {
-			r.start(name)
-			killed++
-		}
-		t.Logf("killed %v", at)
-	}
-	if killed < want/2 {
-		t.Errorf("only %d kills before the crawl's end: the test's site is too small", killed)
-	}
-	calm := time.Now()
-	r.waitFinished("kills", 90*time.Second+time.Duration(want)*time.Second)
-	t.Logf("finished %s after the last kill", time.Since(calm).Round(time.Millisecond))
-	r.stopAll()
-	s.checkAfterKills(t, r.data(), killed, killed*killConcurrency)
-	audit(t, r.data())
 }
 
 // TestKillPolite: however often the crawl is killed, no two requests of a host

@@ -226,7 +226,7 @@ func warcSize(layout allinone.Layout, name string, sizes map[string]int64) int64
 	}
 	size := int64(-1)
 	path := filepath.Join(layout.WARC(), filepath.FromSlash(name))
-	for _, p := range []string{path, path + ".open"} {
+	for _, p := range []string{path + ".open", path} { // in the order in which it is renamed: the crawl's other processes may run
 		if info, err := os.Stat(p); err == nil {
 			size = info.Size()
 			break
