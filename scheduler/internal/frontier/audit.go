@@ -135,65 +135,25 @@ func (a *auditor) scan() error {
 			a.queue(bytes.Clone(k), v)
 		case kindInactive:
 			a.inactive(bytes.Clone(k))
-		case kindHost:
-			if _, err := decodeHost(k, v); err != nil {
-				a.add("record", "", "host %q: %v", k[1:], err)
-			}
-		case kindDNS:
-			if _, err := decodeAddresses(k, v); err != nil {
-				a.add("record", "", "addresses of %q: %v", k[1:], err)
-			}
-		case kindRobots:
-			if _, err := decodeRobots(k, v); err != nil {
-				a.add("record", "", "robots.txt of %q: %v", k[2:], err)
-			}
-		case kindLimiter:
-			if _, err := decodeLimiter(k, v); err != nil {
-				a.add("record", "", "clock of %q: %v", k[1:], err)
-			}
-		case kindTally:
-			if _, err := decodeTally(k, v); err != nil {
-				a.add("record", "", "tally %q: %v", k[1:], err)
-			}
-		case kindEdges:
-			if _, err := decodeEdges(k, v); err != nil {
-				a.add("record", "", "links of %x: %v", k[1:], err)
-			}
-		case kindLower:
-			if _, err := open(k, v); err != nil {
-				a.add("record", "", "page %x to come nearer: %v", k[1:], err)
-			}
-		case kindDeferred:
-			if _, err := decodeDeferred(k, v); err != nil {
-				a.add("record", "", "deferred hosts: %v", err)
-			}
 		case kindHold:
 			if j, _ := a.jobOf(k); j != nil {
-				if _, err := decodeHeld(k, v); err != nil {
-					a.add("record", j.id, "hold of queue %q: %v", k[5:], err)
-				}
-			}
-		case kindStep:
-			if _, err := decodeStep(k, v); err != nil {
-				a.add("record", "", "step %x: %v", k[1:], err)
-			}
-		case kindGeneration:
-			if _, err := decodeGeneration(k, v); err != nil {
-				a.add("record", "", "generation %x: %v", k[1:], err)
+				a.record(j.id, k, v)
 			}
 		case kindMark:
-			a.jobOf(k)
-		case kindSweep:
-			if _, err := decodeSweep(k, v); err != nil {
-				a.add("record", "", "change of rules: %v", err)
+			if j, _ := a.jobOf(k); j != nil {
+				a.record(j.id, k, v)
 			}
 		case kindBad:
 			a.report.Quarantined++
 		case kindRecent, kindRuns:
 			a.jobOf(k) // read by openSeen
-		case kindDue, kindMeta, kindJob, kindCounters:
+		case kindMeta, kindJob, kindCounters: // read by loadControl
 		default:
-			a.add("orphan", "", "key %q of no known kind", k)
+			if _, ok := recordKinds[k[0]]; ok {
+				a.record("", k, v)
+			} else if !bareKinds[k[0]] {
+				a.add("orphan", "", "key %q of no known kind", k)
+			}
 		}
 		return a.err == nil
 	})
@@ -201,6 +161,13 @@ func (a *auditor) scan() error {
 		err = a.err
 	}
 	return err
+}
+
+// record checks that a record can be read.
+func (a *auditor) record(job string, k, v []byte) {
+	if err := badRecord(k, v); err != nil {
+		a.add("record", job, "%v", err)
+	}
 }
 
 func (a *auditor) get(key []byte) ([]byte, bool) {

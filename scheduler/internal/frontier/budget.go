@@ -237,13 +237,18 @@ func (f *Frontier) retireQueue(b *store.Batch, q *queue, reason string) {
 		b.Delete(inactiveKey(j.num, q.due, key))
 	}
 	k := queueKey(j.num, key)
-	w := newWriter()
-	w.int(retiredDue)
-	w.str(reason)
-	b.Set(k, w.seal(k))
+	b.Set(k, encodeRetired(k, reason))
 	b.Set(inactiveKey(j.num, retiredDue, key), nil)
 	j.anyRetired = true
 	f.dropQueue(q)
+}
+
+// encodeRetired is the record of a queue that is retired.
+func encodeRetired(key []byte, reason string) []byte {
+	w := newWriter()
+	w.int(retiredDue)
+	w.str(reason)
+	return w.seal(key)
 }
 
 // retiredReason is why a queue on disk is retired; empty: it is not.

@@ -2,6 +2,7 @@ package frontier
 
 import (
 	"encoding/binary"
+	"fmt"
 	"slices"
 
 	specs "lycosa.dev/internal/job"
@@ -168,11 +169,28 @@ func (f *Frontier) hasEdges(j *job, page uint64) bool {
 // them on.
 func (f *Frontier) lowerFrom(b *store.Batch, j *job, key uint64, depth, part uint32) {
 	k := lowerKey(j.num, key)
+	b.Set(k, encodeLower(k, depth, part))
+	j.lowering = true
+}
+
+func encodeLower(key []byte, depth, part uint32) []byte {
 	w := newWriter()
 	w.uint(uint64(depth))
 	w.uint(uint64(part))
-	b.Set(k, w.seal(k))
-	j.lowering = true
+	return w.seal(key)
+}
+
+// decodeLower returns the page's depth, and the part of its links to go on from.
+func decodeLower(key, value []byte) (depth, part uint32, err error) {
+	r, err := open(key, value)
+	if err != nil {
+		return 0, 0, err
+	}
+	if len(key) != 13 {
+		return 0, 0, fmt.Errorf("%w: key of %d bytes", errBadRecord, len(key))
+	}
+	depth, part = r.u32(), r.u32()
+	return depth, part, r.err
 }
 
 // lowerSome lowers the links of the next pages. It is called with decideMu
@@ -213,12 +231,12 @@ func (f *Frontier) lowerSome(max int) (int, error) {
 func (f *Frontier) lowerLinks(j *job, key, value []byte) error {
 	now := f.now()
 	b := f.newBatch()
-	b.Delete(key)
 	page := binary.BigEndian.Uint64(key[5:])
-	r, err := open(key, value)
+	depth, from, err := decodeLower(key, value)
 	var picks []pick
-	if err == nil {
-		depth, from := r.u32(), r.u32()
+	if b.Delete(key); err != nil {
+		f.quarantine(b, key, value, err)
+	} else {
 		var list []edge
 		part, seen := uint32(0), false
 		prefix := edgesKey(j.num, page)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	mrand "math/rand/v2"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -258,6 +259,13 @@ func (f *Frontier) quarantine(b *store.Batch, key, value []byte, err error) {
 	if b != nil && !f.readOnly {
 		b.Set(append([]byte{kindBad}, key...), value)
 		b.Delete(key)
+	}
+}
+
+// noteBad has the tick set a bad record aside. Called with mu held.
+func (f *Frontier) noteBad(key, value []byte) {
+	if !f.readOnly {
+		f.damaged = append(f.damaged, [2][]byte{slices.Clone(key), slices.Clone(value)})
 	}
 }
 

@@ -294,9 +294,25 @@ func (f *Frontier) mark(b *store.Batch, j *job, now time.Time) {
 	}
 	h.marked = now
 	key := markKey(j.num, j.cnt.seq)
+	b.Set(key, encodeMark(key, now))
+}
+
+func encodeMark(key []byte, at time.Time) []byte {
 	w := newWriter()
-	w.int(now.UnixNano())
-	b.Set(key, w.seal(key))
+	w.int(at.UnixNano())
+	return w.seal(key)
+}
+
+func decodeMark(key, value []byte) (time.Time, error) {
+	r, err := open(key, value)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if len(key) != 13 {
+		return time.Time{}, fmt.Errorf("%w: key of %d bytes", errBadRecord, len(key))
+	}
+	at := fromUnixNano(r.int())
+	return at, r.err
 }
 
 // queuedAt is when a sequence number was given, within a second; zero: that is
@@ -311,8 +327,10 @@ func (f *Frontier) queuedAt(j *job, seq uint64) time.Time {
 			from = seq - back
 		}
 		_ = f.st.Scan(markKey(j.num, from), markKey(j.num, seq+1), func(k, v []byte) bool {
-			if r, err := open(k, v); err == nil {
-				found = fromUnixNano(r.int())
+			if at, err := decodeMark(k, v); err == nil {
+				found = at
+			} else {
+				f.noteBad(k, v)
 			}
 			return true
 		})

@@ -195,6 +195,12 @@ func (f *Frontier) saveCounters(b *store.Batch, j *job) {
 
 // saveJob puts the job into a batch.
 func (f *Frontier) saveJob(b *store.Batch, j *job) {
+	key := jobKey(j.id)
+	b.Set(key, j.encode(key))
+	f.saveCounters(b, j)
+}
+
+func (j *job) encode(key []byte) []byte {
 	w := newWriter()
 	w.uint(uint64(j.num))
 	w.fixed(j.secret)
@@ -217,9 +223,7 @@ func (f *Frontier) saveJob(b *store.Batch, j *job) {
 	}
 	spec, _ := proto.Marshal(j.spec) // a message made by proto.Clone marshals
 	w.bytes(spec)
-	key := jobKey(j.id)
-	b.Set(key, w.seal(key))
-	f.saveCounters(b, j)
+	return w.seal(key)
 }
 
 func decodeJob(key, value []byte) (*job, error) {
@@ -401,10 +405,33 @@ func timestamp(t time.Time) *timestamppb.Timestamp {
 // saveMeta writes the deployment's own record.
 func (f *Frontier) saveMeta(b *store.Batch) {
 	key := []byte{kindMeta}
+	b.Set(key, encodeMeta(key, f.nextNum))
+}
+
+func encodeMeta(key []byte, nextNum uint32) []byte {
 	w := newWriter()
 	w.uint(storeFormat)
-	w.uint(uint64(f.nextNum))
-	b.Set(key, w.seal(key))
+	w.uint(uint64(nextNum))
+	return w.seal(key)
+}
+
+// meta is the deployment's own record.
+type meta struct {
+	format  uint64
+	nextNum uint32
+}
+
+func decodeMeta(key, value []byte) (meta, error) {
+	r, err := open(key, value)
+	if err != nil {
+		return meta{}, err
+	}
+	m := meta{format: r.uint()}
+	if r.err == nil && m.format != storeFormat {
+		return m, nil // what follows is that format's
+	}
+	m.nextNum = r.u32()
+	return m, r.err
 }
 
 func jobNumberOf(key []byte) uint32 { return binary.BigEndian.Uint32(key[1:5]) }

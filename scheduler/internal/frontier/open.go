@@ -79,17 +79,14 @@ func (f *Frontier) loadControl() error {
 	if v, ok, err := f.st.Get(meta); err != nil {
 		return err
 	} else if ok {
-		r, err := open(meta, v)
-		if err != nil {
+		m, err := decodeMeta(meta, v)
+		switch {
+		case err != nil:
 			return fmt.Errorf("%w: the frontier's first record: %w", ErrCorrupt, err)
+		case m.format != storeFormat:
+			return fmt.Errorf("%w: it is of format %d, this program reads %d; go on with the version of Lycosa that began it, or begin in another folder", ErrFormat, m.format, storeFormat)
 		}
-		switch format := r.uint(); {
-		case r.err != nil:
-			return fmt.Errorf("%w: the frontier's first record: %w", ErrCorrupt, r.err)
-		case format != storeFormat:
-			return fmt.Errorf("%w: it is of format %d, this program reads %d; go on with the version of Lycosa that began it, or begin in another folder", ErrFormat, format, storeFormat)
-		}
-		f.nextNum = r.u32()
+		f.nextNum = m.nextNum
 	}
 	var bad [][2][]byte
 	err := f.st.Scan([]byte{kindJob}, after([]byte{kindJob}), func(k, v []byte) bool {

@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"bytes"
 	"context"
 	"sync"
 	"time"
@@ -230,16 +231,21 @@ func (f *Frontier) requeueSome(now time.Time) {
 	}
 }
 
-// setAside moves damaged records out of the way. A damaged URL of a queue is
-// failed, so that its job can end.
+// setAside moves damaged records out of the way, but those that were written
+// anew since. A damaged URL of a queue is failed, so that its job can end.
 func (f *Frontier) setAside() {
 	if len(f.damaged) == 0 {
 		return
 	}
 	b := f.newBatch()
 	now := f.now()
+	done := map[string]bool{}
 	for _, d := range f.damaged {
 		key, value := d[0], d[1]
+		if v, ok := f.get(key); !ok || !bytes.Equal(v, value) || done[string(key)] {
+			continue
+		}
+		done[string(key)] = true
 		f.quarantine(b, key, value, errBadRecord)
 		if num, host, _, pos, k, ok := parseQueuedKey(key); ok {
 			if j := f.byNum[num]; j != nil && j.cnt.queued > 0 {

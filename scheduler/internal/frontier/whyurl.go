@@ -77,6 +77,8 @@ func (f *Frontier) stepsUnder(j *job, url uint64) []*step {
 		_ = f.st.Scan(prefix, after(prefix), func(k, v []byte) bool {
 			if s, err := decodeStep(k, v); err == nil {
 				list = append(list, s)
+			} else {
+				f.noteBad(k, v)
 			}
 			return len(list) < 1000
 		})
