@@ -228,11 +228,13 @@ func (f *Frontier) hostFailed(h *host, first time.Duration, retryAfter *duration
 		h.failures++
 	}
 	wait := f.backOff(first, h.failures)
+	raise := h.backOff
 	if retryAfter != nil {
 		wait = min(max(0, retryAfter.AsDuration()), politeness.MaxBackOff)
+		raise = h.notBefore
 	}
 	h.failedAt = latest(h.failedAt, now.Add(wait))
-	h.notBefore(now.Add(wait), wait)
+	raise(now.Add(wait), wait)
 }
 
 func (f *Frontier) backOff(first time.Duration, n uint32) time.Duration {

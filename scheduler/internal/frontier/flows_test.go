@@ -3,6 +3,7 @@ package frontier
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -836,6 +837,45 @@ func TestNetworkDownGivesTriesBack(t *testing.T) {
 		if e := r.explain("j", before[0]); tries == 1 && e.State != stateFailed {
 			t.Errorf("%s is %s, it failed while the network worked", before[0], e.State)
 		}
+	}
+}
+
+// A network that is down gives tries back, not the wait that a server had asked
+// for before.
+func TestNetworkDownKeepsRetryAfter(t *testing.T) {
+	r := newRig(t, store.NewMemory())
+	seeds := []string{"http://slow.test/1", "http://slow.test/2"}
+	for i := range 60 {
+		seeds = append(seeds, fmt.Sprintf("http://h%d.test/", i))
+	}
+	r.job("j", testSpec(open24, func(s *jobv1.Spec) {
+		s.Politeness.PerHost = 2
+		s.Politeness.MinDelay, s.Politeness.MaxDelay = durationpb.New(0), durationpb.New(0)
+	}), seeds...)
+	out := r.lease(100)
+	slices.SortFunc(out, func(a, b *crawlv1.Lease) int { return strings.Compare(b.Url, a.Url) })
+	if n := len(out); n != len(seeds) || out[0].Url != seeds[1] || out[1].Url != seeds[0] {
+		t.Fatalf("%d leases: %v", n, out)
+	}
+	until := r.clock.Now().Add(20 * time.Minute)
+	o := outcomeOf(out[1], 503)
+	o.Fetch.RetryAfter = durationpb.New(20 * time.Minute)
+	r.commit(o)
+	for _, l := range slices.Delete(out, 1, 2) {
+		r.commit(failureOf(l, crawlv1.OutcomeClass_OUTCOME_CLASS_CONNECT))
+	}
+	if e := r.explain("j", seeds[1]); r.status("j").Problem == "" || e.Attempts != 0 {
+		t.Fatalf("problem %q; %d tries", r.status("j").Problem, e.Attempts)
+	}
+	found := false
+	for l := r.wait(time.Hour); l != nil; l = r.wait(time.Hour) {
+		if found = found || l.HostKey == "slow.test"; found && r.clock.Now().Before(until) {
+			t.Fatalf("%s is leased %s early", l.Url, until.Sub(r.clock.Now()))
+		}
+		r.commit(outcomeOf(l, 200))
+	}
+	if !found {
+		t.Error("its host was not fetched again")
 	}
 }
 

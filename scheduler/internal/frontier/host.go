@@ -23,6 +23,7 @@ type host struct {
 	out      int       // fetches that are out
 	outLimit int       // the least per_host of those
 	next     time.Time // no fetch before: delay, back-off
+	firm     time.Time // never later than next: what a delay or the server asked for, no back-off of ours
 	wait     time.Duration
 	lastEnd  time.Time
 	lastTook time.Duration
@@ -83,8 +84,9 @@ func (f *Frontier) load(key string, now time.Time) *host {
 			if r, err := decodeHost(k, v); err == nil {
 				h.failures = r.failures
 				h.lastTook = r.lastTook
-				if left := r.remaining(now); left > 0 {
+				if left := r.remaining(r.next, now); left > 0 {
 					h.next, h.wait = now.Add(left), r.wait
+					h.firm = now.Add(r.remaining(r.firm, now))
 					if h.failures > 0 {
 						h.failedAt = now
 					}
@@ -128,6 +130,9 @@ func (f *Frontier) saveHost(b *store.Batch, h *host, now time.Time) {
 	// The wall time of what the monotonic clock measures.
 	if left := h.next.Sub(now); left > 0 {
 		r.next, r.wait = now.UnixNano()+int64(left), max(h.wait, left)
+		if firm := h.firm.Sub(now); firm > 0 {
+			r.firm = now.UnixNano() + int64(firm)
+		}
 	}
 	if !h.lastEnd.IsZero() {
 		r.lastEnd = now.UnixNano() - int64(now.Sub(h.lastEnd))
@@ -156,10 +161,24 @@ func (f *Frontier) ended(h *host, j *job, url string, took time.Duration, known 
 	h.notBefore(now.Add(wait), wait)
 }
 
-// notBefore raises the host's clock.
+// notBefore raises the host's clock to what a delay, the server or a downloader
+// asks for.
 func (h *host) notBefore(t time.Time, wait time.Duration) {
+	h.firm = latest(h.firm, t)
+	h.backOff(t, wait)
+}
+
+// backOff raises the host's clock by a back-off of ours, which may be forgiven.
+func (h *host) backOff(t time.Time, wait time.Duration) {
 	if t.After(h.next) {
 		h.next, h.wait = t, wait
+	}
+}
+
+// forgetBackOff takes back-offs off the host's clock.
+func (h *host) forgetBackOff(now time.Time) {
+	if h.next.After(h.firm) {
+		h.next, h.wait = h.firm, max(0, h.firm.Sub(now))
 	}
 }
 

@@ -178,8 +178,7 @@ func (f *Frontier) giveBack(b *store.Batch, now time.Time) {
 		h := f.load(t.host, now)
 		if h.failures > 0 {
 			h.failures, h.failedAt = 1, time.Time{}
-			wait := t.job.polAfter(h).Longest(h.crawlDelay(t.job), t.job.pol.Inside(h.addrs))
-			h.next, h.wait = h.lastEnd.Add(wait), wait
+			h.forgetBackOff(now)
 			f.saveHost(b, h, now)
 		}
 		if t.origin != nil {

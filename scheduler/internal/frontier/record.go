@@ -334,6 +334,7 @@ func decodeQueued(key, value []byte) (*entry, error) {
 // shorter.
 type hostRecord struct {
 	next     int64 // Unix nanoseconds
+	firm     int64 // of next, what is no back-off of ours; 0: nothing
 	wait     time.Duration
 	failures uint32
 	lastEnd  int64
@@ -347,6 +348,7 @@ func (h *hostRecord) encode(key []byte) []byte {
 	w.uint(uint64(h.failures))
 	w.int(h.lastEnd)
 	w.int(int64(h.lastTook))
+	w.int(h.firm)
 	return w.seal(key)
 }
 
@@ -356,12 +358,16 @@ func decodeHost(key, value []byte) (*hostRecord, error) {
 		return nil, err
 	}
 	h := &hostRecord{next: r.int(), wait: time.Duration(r.int()), failures: r.u32(), lastEnd: r.int(), lastTook: time.Duration(r.int())}
+	if len(r.b) > 0 { // one that was written before this was told apart has no more
+		h.firm = r.int()
+	}
 	return h, r.err
 }
 
-// remaining is what is left of the wait at a wall time.
-func (h *hostRecord) remaining(now time.Time) time.Duration {
-	return min(max(0, time.Duration(h.next-now.UnixNano())), h.wait)
+// remaining is what is left of the wait at a wall time, until the time given: the
+// record's next, or firm.
+func (h *hostRecord) remaining(until int64, now time.Time) time.Duration {
+	return min(max(0, time.Duration(until-now.UnixNano())), h.wait)
 }
 
 // leaseRecord is a lease on disk.

@@ -57,7 +57,7 @@ func records() map[string]struct {
 	qk := queuedKey(9, "a.test:8443", 1, e.pos, e.key)
 	add("queued", qk, encodeQueued(qk, e), func(k, v []byte) (any, error) { return decodeQueued(k, v) }, e)
 	hk := hostKeyOf("a.test")
-	h := &hostRecord{next: 99, wait: time.Second, failures: 3, lastEnd: 98, lastTook: time.Minute}
+	h := &hostRecord{next: 99, firm: 97, wait: time.Second, failures: 3, lastEnd: 98, lastTook: time.Minute}
 	add("host", hk, h.encode(hk), func(k, v []byte) (any, error) { return decodeHost(k, v) }, h)
 	lk := leaseKey(77)
 	l := &leaseRecord{job: 9, host: "a.test", url: e.url, member: "d1", issued: 5, length: time.Minute, allowance: 1 << 20,

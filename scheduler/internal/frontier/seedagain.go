@@ -107,7 +107,8 @@ func (a *admission) again(j *job, rec *urlRecord) {
 
 // forgive forgets what is remembered against a host: addresses that were
 // refused or not found, a robots.txt that could not be reached, and the back-off
-// after failures, but for the wait that a server asked for itself.
+// after failures. What a server asked for itself, of this URL or another, and
+// the delays stand.
 func (a *admission) forgive(h *host, rec *urlRecord) {
 	f := a.f
 	if h.status != crawlv1.HostStatus_HOST_STATUS_RESOLVED {
@@ -131,15 +132,8 @@ func (a *admission) forgive(h *host, rec *urlRecord) {
 		q.ending = nil
 	}
 	if out := rec.entry.outcomeOf("", ""); out.GetFetch().GetStatus() == 0 && h.failures > 0 {
-		// The server asked for nothing: only the longest delay is kept.
 		h.failures, h.failedAt = 0, time.Time{}
-		wait := time.Second
-		for _, q := range h.queues {
-			wait = max(wait, q.job.polAfter(h).Longest(0, q.job.pol.Inside(h.addrs)))
-		}
-		if until := latest(a.now, h.lastEnd.Add(wait)); h.next.After(until) {
-			h.next, h.wait = until, wait
-		}
+		h.forgetBackOff(a.now)
 		f.saveHost(a.b, h, a.now)
 	}
 }

@@ -2,6 +2,7 @@ package frontier
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -216,4 +217,77 @@ func TestSeedBesideAQueueThatWaits(t *testing.T) {
 	if !leased["http://h1.test/1"] || !leased["http://h3.test/1"] {
 		t.Errorf("only %v are leased", leased)
 	}
+}
+
+// A seed given again brings no fetch forward of what the server has asked for:
+// the Retry-After that another URL of the host was given, or the Crawl-delay,
+// also over a restart.
+func TestSeedAgainKeepsWhatTheServerAsked(t *testing.T) {
+	const other, given = "http://a.test/1", "http://a.test/2"
+	crawlDelay := func(s *jobv1.Spec) { s.Politeness.MaxCrawlDelay = durationpb.New(5 * time.Minute) }
+	for _, restart := range []bool{false, true} {
+		for _, tc := range []struct {
+			name string
+			spec func(*jobv1.Spec)
+			fail func(r *rig) // fails both; what the server asked for ends 2 minutes later, or more
+		}{
+			{"Retry-After first", open24, func(r *rig) {
+				o := outcomeOf(r.mustLease(other), 503)
+				o.Fetch.RetryAfter = durationpb.New(10 * time.Minute)
+				l := r.lateLease(given)
+				r.commit(o)
+				r.commit(failureOf(l, crawlv1.OutcomeClass_OUTCOME_CLASS_TIMEOUT))
+			}},
+			{"Retry-After last", open24, func(r *rig) {
+				l := r.mustLease(other)
+				r.commit(failureOf(r.lateLease(given), crawlv1.OutcomeClass_OUTCOME_CLASS_TIMEOUT))
+				o := outcomeOf(l, 429)
+				o.Fetch.RetryAfter = durationpb.New(10 * time.Minute)
+				r.commit(o)
+			}},
+			{"Crawl-delay", func(s *jobv1.Spec) { obey(s); crawlDelay(s) }, func(r *rig) {
+				o := outcomeOf(r.mustLease("http://a.test/robots.txt"), 200)
+				o.RobotsBody = []byte("User-agent: *\nCrawl-delay: 300\n")
+				r.commit(o)
+				r.commit(failureOf(r.mustLease(other), crawlv1.OutcomeClass_OUTCOME_CLASS_TIMEOUT))
+				r.commit(failureOf(r.mustLease(given), crawlv1.OutcomeClass_OUTCOME_CLASS_TIMEOUT))
+			}},
+		} {
+			t.Run(fmt.Sprintf("%s, restart %t", tc.name, restart), func(t *testing.T) {
+				mem := store.NewMemory()
+				r := newRig(t, mem)
+				r.job("j", testSpec(tc.spec, func(s *jobv1.Spec) {
+					s.Politeness.MaxTries, s.Politeness.PerHost = 1, 2
+					s.Politeness.MinDelay, s.Politeness.MaxDelay = durationpb.New(0), durationpb.New(0)
+				}), other, given)
+				tc.fail(r)
+				until := r.clock.Now().Add(4*time.Minute + 59*time.Second)
+				if restart {
+					if err := r.f.Close(); err != nil {
+						t.Fatal(err)
+					}
+					r.open(mem.Reopen())
+				}
+				if sum := r.give("j", given); sum.Queued != 1 {
+					t.Fatalf("%+v", sum)
+				}
+				if r.status("j").State == jobFinished {
+					r.start("j")
+				}
+				if l := r.wait(time.Hour); l == nil || r.clock.Now().Before(until) {
+					t.Errorf("leased %v before the server's time, at %s, want %s", l, r.clock.Now(), until)
+				}
+			})
+		}
+	}
+}
+
+// lateLease leases a URL of a host of which another is out.
+func (r *rig) lateLease(want string) *crawlv1.Lease {
+	r.t.Helper()
+	l := r.mustLease(want)
+	if len(r.f.leases) != 2 {
+		r.t.Fatalf("%d are out", len(r.f.leases))
+	}
+	return l
 }
