@@ -112,16 +112,14 @@ func (d *dispatcher) resume(stream fetchStream) error {
 // receiver's error when the stream has ended.
 func (d *dispatcher) send(ctx context.Context, stream fetchStream, freed <-chan struct{}, received <-chan error) error {
 	ready := d.s.f.Ready(d.id)
-	noLeases := d.s.noLeases
 	for {
-		if room := d.capacity - d.out.len(); room > 0 && noLeases != nil {
-			leases, err := d.s.f.Lease(ctx, d.id, room)
+		if room := d.capacity - d.out.len(); room > 0 {
+			leases, err := d.lease(ctx, room)
 			if err != nil && ctx.Err() == nil {
 				d.log.Error("leasing failed", "err", err)
 			}
 			broken := false
 			for _, lease := range leases {
-				d.out.add(lease.GetId())
 				d.s.spans.start(d.s.tracer, lease)
 				if err := stream.Send(&downloaderv1.FetchRequest{Item: &downloaderv1.FetchRequest_Lease{Lease: lease}}); err != nil {
 					// Leases that were not sent are known to be free again.
@@ -143,12 +141,25 @@ func (d *dispatcher) send(ctx context.Context, stream fetchStream, freed <-chan 
 		case <-freed:
 		case err := <-received:
 			return errors.Join(errEnded, err)
-		case <-noLeases:
-			noLeases = nil
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
+}
+
+// lease takes leases and counts them as out before any is sent, so that who
+// drains sees all of them. Once leasing has ended for good there are none.
+func (d *dispatcher) lease(ctx context.Context, room int) ([]*crawlv1.Lease, error) {
+	d.s.leasing.RLock()
+	defer d.s.leasing.RUnlock()
+	if d.s.leasingEnded {
+		return nil, nil
+	}
+	leases, err := d.s.f.Lease(ctx, d.id, room)
+	for _, lease := range leases {
+		d.out.add(lease.GetId())
+	}
+	return leases, err
 }
 
 func (d *dispatcher) receive(ctx context.Context, stream fetchStream, freed chan<- struct{}) error {

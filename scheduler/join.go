@@ -153,11 +153,19 @@ func (s *Scheduler) dispatchAll(ctx context.Context) error {
 			continue
 		case <-ctx.Done():
 		}
-		close(s.noLeases)
+		s.endLeasing()
 		s.drain()
 		close(s.stopping)
 		return nil
 	}
+}
+
+// endLeasing returns when no lease is given out any more and those that were are
+// counted.
+func (s *Scheduler) endLeasing() {
+	s.leasing.Lock()
+	defer s.leasing.Unlock()
+	s.leasingEnded = true
 }
 
 // drain waits until no downloader owes an answer, or the drain timeout.

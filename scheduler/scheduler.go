@@ -43,7 +43,11 @@ type Scheduler struct {
 	spans   *leaseSpans
 	dnsers  *clientPool
 
-	noLeases chan struct{} // closed when leasing ends for good
+	// leasing is held for reading from the look at leasingEnded until what was
+	// leased is counted as out: when it ends, nobody has an uncounted lease.
+	leasing      sync.RWMutex
+	leasingEnded bool // for good
+
 	stopping chan struct{} // closed when the Join streams shall end
 
 	overlays sync.Mutex // held while overlays are changed
@@ -67,7 +71,6 @@ func New(cfg Config, deps service.Deps) (*Scheduler, error) {
 		members:  newMembers(),
 		spans:    newLeaseSpans(),
 		dnsers:   newClientPool(deps.Dialer),
-		noLeases: make(chan struct{}),
 		stopping: make(chan struct{}),
 		running:  errStarting,
 	}, nil
