@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"time"
 
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
@@ -35,9 +34,6 @@ import (
 	schedulerv1 "lycosa.dev/proto/gen/lycosa/scheduler/v1"
 )
 
-// maxDrain bounds how long the items in flight may take when the service stops.
-const maxDrain = 15 * time.Second
-
 // Dnser is the service. New makes one, Run works it.
 type Dnser struct {
 	dnserv1.UnimplementedDnserServiceServer
@@ -49,7 +45,7 @@ type Dnser struct {
 	metrics *metrics
 	members *membership.Client
 	jobs    jobs
-	items   gate
+	items   rpc.Gate
 
 	// transport carries DNS questions; nil is the network. Tests set it.
 	transport upstream.Transport
@@ -146,21 +142,13 @@ func (d *Dnser) Run(ctx context.Context) error {
 	}
 	d.setRunning(errStopped)
 	d.members.Drain()
-	drain, cancel := context.WithTimeout(base, d.drainTime())
-	if left := d.items.close(drain); left > 0 {
+	drain, cancel := context.WithTimeout(base, rpc.DrainTime(d.cfg.Grace))
+	if left := d.items.Close(drain); left > 0 {
 		d.log.Warn("items in flight are given up", "items", left)
 	}
 	cancel()
 	stop()
 	return group.Wait()
-}
-
-// drainTime leaves some of the grace for what comes after the items.
-func (d *Dnser) drainTime() time.Duration {
-	if half := d.cfg.Grace / 2; half > 0 && half < maxDrain {
-		return half
-	}
-	return maxDrain
 }
 
 // open makes the parts that need what New may not read.
@@ -208,52 +196,4 @@ func (d *Dnser) ready(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// gate counts the items in flight and lets none in once it is closed. The zero
-// value is open.
-type gate struct {
-	mu     sync.Mutex
-	inside int
-	closed bool
-	empty  chan struct{} // set by close, closed when the last one leaves
-}
-
-func (g *gate) enter() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.closed {
-		return false
-	}
-	g.inside++
-	return true
-}
-
-func (g *gate) leave() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.inside--; g.inside == 0 && g.empty != nil {
-		close(g.empty)
-	}
-}
-
-// close waits until nobody is inside or ctx ends and returns who is left. It is
-// called once.
-func (g *gate) close(ctx context.Context) int {
-	g.mu.Lock()
-	g.closed = true
-	g.empty = make(chan struct{})
-	empty := g.empty
-	if g.inside == 0 {
-		close(empty)
-	}
-	g.mu.Unlock()
-	select {
-	case <-empty:
-		return 0
-	case <-ctx.Done():
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.inside
 }

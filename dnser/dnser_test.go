@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"lycosa.dev/dnser/internal/dnstest"
+	"lycosa.dev/internal/rpc"
 	"lycosa.dev/internal/service"
 	crawlv1 "lycosa.dev/proto/gen/lycosa/crawl/v1"
 	dnserv1 "lycosa.dev/proto/gen/lycosa/dnser/v1"
@@ -343,8 +344,8 @@ func TestStopDoesNotWaitForEver(t *testing.T) {
 		}
 		<-s.arrived
 		begin := time.Now()
-		if err := r.stop(); err != nil || time.Since(begin) != maxDrain {
-			t.Errorf("stopped after %v: %v; want %v", time.Since(begin), err, maxDrain)
+		if err := r.stop(); err != nil || time.Since(begin) != rpc.DrainTime(0) {
+			t.Errorf("stopped after %v: %v; want %v", time.Since(begin), err, rpc.DrainTime(0))
 		}
 		if res, err := stream.Recv(); err != nil || res.GetAnswer().GetVerdict() != crawlv1.Verdict_VERDICT_RETRY_LATER {
 			t.Errorf("%v, %v; want it sent back", res, err)

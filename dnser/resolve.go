@@ -48,10 +48,10 @@ func (d *Dnser) Resolve(stream grpc.BidiStreamingServer[dnserv1.ResolveRequest, 
 
 // item resolves, commits and answers one item.
 func (d *Dnser) item(ctx context.Context, req *dnserv1.ResolveRequest) *dnserv1.ResolveResponse {
-	if !d.items.enter() {
+	if !d.items.Enter() {
 		return d.answer(req, notTaken("dnser: stopping"))
 	}
-	defer d.items.leave()
+	defer d.items.Leave()
 	if tp := req.GetTraceparent(); tp != "" {
 		var span trace.Span
 		ctx, span = d.tracer.Start(telemetry.Extract(ctx, tp), "resolve")

@@ -42,6 +42,7 @@ type Extractor struct {
 	dnsers  *membership.Pool[dnserv1.ResolveRequest, dnserv1.ResolveResponse]
 	seen    *seen.Cache
 	kept    kept
+	pages   rpc.Gate // those in work
 	jobs    *jobs
 	spool   string
 
@@ -112,24 +113,37 @@ func (e *Extractor) Health(context.Context) error {
 	return nil
 }
 
-// Run works until ctx ends. Pages that are being worked on end with their
-// streams, which the servers before this one close first.
+// Run works until ctx ends. Then new pages are sent back, those in work come to
+// their answers, and the dnsers' streams and the stores are closed. The server
+// must outlive Run, for the pages' parts and the answers go through it.
 func (e *Extractor) Run(ctx context.Context) error {
 	if err := e.open(); err != nil {
 		return err
 	}
-	group, groupCtx := errgroup.WithContext(ctx)
-	group.Go(func() error { return e.member.Run(groupCtx) })
-	group.Go(func() error { return e.dnsers.Run(groupCtx) })
-	group.Go(func() error { return e.jobs.run(groupCtx) })
-	group.Go(func() error { return e.flushLog(groupCtx) })
-	err := group.Wait()
-
+	// The parts outlive ctx: the pages in work need them.
+	base, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	group, base := errgroup.WithContext(base)
+	group.Go(func() error { return e.member.Run(base) })
+	group.Go(func() error { return e.dnsers.Run(base) })
+	group.Go(func() error { return e.jobs.run(base) })
+	group.Go(func() error { return e.flushLog(base) })
+	select {
+	case <-ctx.Done():
+	case <-base.Done(): // a part has failed
+	}
 	e.mu.Lock()
 	e.running = errors.New("the extractor has stopped")
 	log := e.crawlLog
 	e.mu.Unlock()
-	return errors.Join(err, e.jobs.close(), log.Close(), os.RemoveAll(e.spool))
+	e.member.Drain()
+	drain, cancel := context.WithTimeout(base, rpc.DrainTime(e.cfg.Grace))
+	if left := e.pages.Close(drain); left > 0 {
+		e.log.Warn("pages in work are given up", "pages", left)
+	}
+	cancel()
+	stop()
+	return errors.Join(group.Wait(), e.jobs.close(), log.Close(), os.RemoveAll(e.spool))
 }
 
 func (e *Extractor) open() error {

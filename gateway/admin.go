@@ -28,6 +28,10 @@ func ask[Res any](ctx context.Context, g *Gateway, what string, call func(contex
 	inner, cancel := context.WithTimeout(ctx, g.cfg.Timeout)
 	defer cancel()
 	var zero Res
+	if !g.asked.Enter() {
+		return zero, status.Errorf(codes.Unavailable, "%s: %v", what, errStopped)
+	}
+	defer g.asked.Leave()
 	select {
 	case <-g.opened:
 	case <-inner.Done():

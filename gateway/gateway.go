@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	"lycosa.dev/internal/membership"
+	"lycosa.dev/internal/rpc"
 	"lycosa.dev/internal/service"
 	"lycosa.dev/internal/telemetry"
 	gatewayv1 "lycosa.dev/proto/gen/lycosa/gateway/v1"
@@ -37,6 +38,7 @@ type Gateway struct {
 	running error // nil while Run works, else why it does not
 	// streams end when this closes, so that a stop need not wait for watchers.
 	stopping chan struct{}
+	asked    rpc.Gate // the questions in flight
 }
 
 var (
@@ -93,10 +95,12 @@ func (g *Gateway) setRunning(err error) {
 }
 
 // Run connects to the scheduler, joins it, so that it is listed among the
-// instances, and answers until ctx ends.
+// instances, and answers until ctx ends; then what it was asked before is
+// answered. Watchers and an audit are not waited for: they end as unavailable.
 func (g *Gateway) Run(ctx context.Context) error {
 	defer g.setRunning(errStopped)
-	defer close(g.stopping)
+	stop := sync.OnceFunc(func() { close(g.stopping) })
+	defer stop()
 	conn, closer, err := g.deps.Dialer.Dial(ctx, g.cfg.Scheduler)
 	if err != nil {
 		return fmt.Errorf("gateway: %w", err)
@@ -107,6 +111,12 @@ func (g *Gateway) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return g.members.Run(ctx) })
 	err = group.Wait()
-	// A call that still runs ends as unavailable.
+	g.setRunning(errStopped)
+	stop()
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), rpc.DrainTime(g.cfg.Grace))
+	defer cancel()
+	if left := g.asked.Close(drain); left > 0 {
+		g.log.Warn("questions in flight are given up", "questions", left)
+	}
 	return errors.Join(err, closer.Close())
 }

@@ -28,7 +28,8 @@ var ErrForced = errors.New("did not stop in time")
 // when one of them returns, it stops them in reverse order: the last is
 // cancelled and waited for, then the one before. So a step may use those listed
 // before it until it has returned: list the tracer first, then clients, then
-// the service, then its server.
+// the server, then the service, whose calls in flight come home through the
+// server while it drains.
 //
 // Each step has grace to return in (0 is no limit); after it the next is
 // stopped without waiting further and the error wraps ErrForced. A panic in a

@@ -55,7 +55,8 @@ func (d Deps) WithDefaults() Deps {
 type Service interface {
 	// Register adds its RPC services to a server.
 	Register(grpc.ServiceRegistrar)
-	// Run owns the service's goroutines. When ctx ends it drains and returns.
+	// Run owns the service's goroutines. When ctx ends it takes nothing new,
+	// finishes what is in flight and returns; its server serves until then.
 	Run(ctx context.Context) error
 	// Health is nil while the service works.
 	Health(ctx context.Context) error
@@ -116,8 +117,10 @@ func (c Config) Validate() error {
 }
 
 // Run makes a process of a service: logger, tracing, metrics, connections, the
-// service itself, its gRPC server; it serves until ctx ends and stops in
-// reverse order. kind is the service's name ("dnser"), grpcName the full name
+// its gRPC server, the service itself; it serves until ctx ends and stops in
+// reverse order: while the service drains its server still carries what it
+// waits for (the commits of a scheduler, the answers of the others), and when
+// the server closes no answer is owed. kind is the service's name ("dnser"), grpcName the full name
 // of the RPC service that health checks ask for.
 func Run(ctx context.Context, kind, grpcName string, cfg Config, build func(Deps) (Service, error)) error {
 	log, err := telemetry.NewLogger(cfg.LogLevel, cfg.LogFormat, os.Stderr)
