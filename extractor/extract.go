@@ -65,6 +65,11 @@ func never(reason string) *crawlv1.Answer {
 // handle takes one page to its answer.
 func (s *session) handle(ctx context.Context, call *extractCall) *extractorv1.ExtractResponse {
 	e := s.e
+	if !e.pages.Enter() {
+		e.metrics.pages.WithLabelValues("retry").Inc()
+		return answer(call.ID(), retry("the extractor stops", time.Second))
+	}
+	defer e.pages.Leave()
 	e.metrics.inWork.Inc()
 	defer e.metrics.inWork.Dec()
 	head := call.First().GetHead()
@@ -143,8 +148,22 @@ func (e *Extractor) failure(err error) *crawlv1.Answer {
 	return ans
 }
 
-// page runs the pipeline over a page and hands on what came of it.
-func (e *Extractor) page(ctx context.Context, head *extractorv1.PageHead, result *crawlv1.FetchResult, body page.Body) *crawlv1.Answer {
+// page works on a page alone: one that comes again while its first try is in
+// work waits for it.
+func (e *Extractor) page(ctx context.Context, head *extractorv1.PageHead, result *crawlv1.FetchResult, body page.Body) (ans *crawlv1.Answer) {
+	end, ans, err := e.kept.begin(ctx, head.GetLease().GetId())
+	switch {
+	case err != nil:
+		return e.failure(err)
+	case ans != nil:
+		return ans
+	}
+	defer func() { end(ans) }() // nil where a handler panics: it is tried again
+	return e.work(ctx, head, result, body)
+}
+
+// work runs the pipeline over a page and hands on what came of it.
+func (e *Extractor) work(ctx context.Context, head *extractorv1.PageHead, result *crawlv1.FetchResult, body page.Body) *crawlv1.Answer {
 	lease := head.GetLease()
 	specCtx, cancel := context.WithTimeout(ctx, e.cfg.SpecWait)
 	c, err := e.jobs.use(specCtx, lease.GetJobId(), lease.GetSpecVersion())
@@ -176,7 +195,7 @@ func (e *Extractor) page(ctx context.Context, head *extractorv1.PageHead, result
 	}
 	e.metrics.stored.Add(float64(p.Body.Size()))
 	ans := e.sink(ctx, c, p)
-	if v := ans.GetVerdict(); v != crawlv1.Verdict_VERDICT_DONE && v != crawlv1.Verdict_VERDICT_NEVER {
+	if !finalAnswer(ans) {
 		e.kept.put(c.stores, p)
 	}
 	return ans

@@ -42,6 +42,9 @@ type ring struct {
 	changed  chan struct{}
 	got      []*dnserv1.ResolveRequest
 	answer   func(*dnserv1.ResolveRequest) *crawlv1.Answer
+	hold     func(*dnserv1.ResolveRequest) // called before an answer; nil: none
+	draining chan struct{}                 // closed when the extractor says that it drains
+	stop     context.CancelFunc            // ends the extractor
 	dir      string
 	client   extractorv1.ExtractorServiceClient
 }
@@ -50,6 +53,11 @@ func (r *ring) Join(stream grpc.BidiStreamingServer[schedulerv1.JoinRequest, sch
 	if _, err := stream.Recv(); err != nil {
 		return err
 	}
+	go func() { // ends with the stream
+		if msg, err := stream.Recv(); err == nil && msg.GetUpdate().GetDraining() {
+			close(r.draining)
+		}
+	}()
 	for {
 		r.mu.Lock()
 		t, changed := r.topology, r.changed
@@ -67,6 +75,9 @@ func (r *ring) Join(stream grpc.BidiStreamingServer[schedulerv1.JoinRequest, sch
 
 func (r *ring) Resolve(stream grpc.BidiStreamingServer[dnserv1.ResolveRequest, dnserv1.ResolveResponse]) error {
 	return rpc.ServeItems(stream, rpc.ItemsOptions{Window: 16}, func(_ context.Context, req *dnserv1.ResolveRequest) *dnserv1.ResolveResponse {
+		if r.hold != nil {
+			r.hold(req)
+		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.got = append(r.got, req)
@@ -97,7 +108,7 @@ func (r *ring) setJob(t *testing.T, version uint64, spec *jobv1.Spec, roots ...s
 // start runs an extractor in a ring until the test ends.
 func start(t *testing.T, spec *jobv1.Spec) *ring {
 	t.Helper()
-	r := &ring{changed: make(chan struct{}), dir: t.TempDir()}
+	r := &ring{changed: make(chan struct{}), draining: make(chan struct{}), dir: t.TempDir()}
 	r.setJob(t, 1, spec, "http://a.test/")
 	local := rpc.NewLocal(rpc.ServerOptions{})
 	local.Register("ring", func(reg grpc.ServiceRegistrar) {
@@ -113,6 +124,7 @@ func start(t *testing.T, spec *jobv1.Spec) *ring {
 	}
 	local.Register("extractor", e.Register)
 	ctx, cancel := context.WithCancel(context.Background())
+	r.stop = cancel
 	done := make(chan error, 1)
 	go func() { done <- e.Run(ctx) }()
 	t.Cleanup(func() {

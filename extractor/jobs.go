@@ -71,13 +71,26 @@ func (j *jobs) use(ctx context.Context, id string, version uint64) (*compiled, e
 		}
 		return nil, err
 	}
+	return j.take(spec)
+}
+
+// take returns the newest version of a job, compiled; was is one that it had.
+// The job may have gone on while this page waited for the lock: specs are
+// compiled in the order in which they came, never an older over a newer one.
+func (j *jobs) take(was *schedulerv1.JobSpec) (*compiled, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.closed {
 		return nil, errors.New("the extractor stops")
 	}
+	id := was.GetJobId()
+	spec := j.member.Job(id)
+	if spec == nil {
+		return nil, fmt.Errorf("%w: %s", errNoSuchJob, id)
+	}
 	c := j.byID[id]
 	if c == nil || c.spec.GetSpecVersion() != spec.GetSpecVersion() || c.spec.GetFrontierEpoch() != spec.GetFrontierEpoch() || c.stores.isGone() {
+		var err error
 		if c, err = j.compile(spec); err != nil {
 			return nil, fmt.Errorf("job %s: %w", id, err)
 		}
