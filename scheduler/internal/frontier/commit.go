@@ -306,6 +306,9 @@ func (f *Frontier) finish(b *store.Batch, j *job, host string, e *entry, from, t
 		j.cnt.reserved--
 		f.uncap(j, now)
 	}
+	if e.round = 0; j.requeue != nil && to == stateDone {
+		e.round = j.round // the pass may still come to it
+	}
 	key := urlKey(j.num, e.key)
 	rec := urlRecord{state: to, depth: e.depth, host: host, reason: reason, at: now.UnixNano(), entry: e}
 	b.Set(key, rec.encode(key))

@@ -162,6 +162,7 @@ type entry struct {
 	interval   time.Duration // until the next visit; 0: none
 	due        int64         // of the next visit, by the due clock; 0: none
 	validators []byte        // of the last visit
+	round      uint32        // in which it was done before the round's pass was through; 0: not so
 	crashes    uint32        // times it was out when its process died
 	lastLease  uint64        // the lease that an outcome has ended last
 	lastMod    int64         // lastmod of a sitemap, Unix seconds; 0: none
@@ -176,7 +177,8 @@ type entry struct {
 
 func (e *entry) scheme() uint8 { return schemeOf(e.url) }
 
-// write appends the entry; key and position are in the record's key.
+// write appends the entry, which ends a record; key and position are in the
+// record's key.
 func (e *entry) write(w *writer) {
 	w.str(e.url)
 	w.uint(uint64(e.depth))
@@ -208,6 +210,9 @@ func (e *entry) write(w *writer) {
 	w.int(int64(e.interval))
 	w.int(e.due)
 	w.bytes(e.validators)
+	if e.round != 0 {
+		w.uint(uint64(e.round))
+	}
 }
 
 func (e *entry) read(r *reader) {
@@ -228,6 +233,9 @@ func (e *entry) read(r *reader) {
 	e.hop, e.referrer, e.rule, e.foundBy = r.str(), r.str(), r.str(), r.str()
 	e.outcome = r.bytes()
 	e.interval, e.due, e.validators = time.Duration(r.int()), r.int(), r.bytes()
+	if len(r.b) > 0 {
+		e.round = r.u32()
+	}
 }
 
 func writePosition(w *writer, p position) {

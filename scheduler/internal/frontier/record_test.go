@@ -25,7 +25,7 @@ import (
 func sampleEntry() *entry {
 	return &entry{key: 0x0102030405060708, url: "https://a.test:8443/x?y=1", pos: position{class: 1, prio: 7, seq: 1 << 40}, depth: 3, redirects: 2,
 		attempts: 1, crashes: 2, lastLease: 1<<63 + 5, lastMod: -62135596800, seed: true, reserved: true, hop: "LLR", referrer: "http://r.test/",
-		rule: "scope host", foundBy: "00-0123", outcome: []byte{1, 2, 3}}
+		rule: "scope host", foundBy: "00-0123", outcome: []byte{1, 2, 3}, round: 4}
 }
 
 // records are one of each kind, with its key and how it is read.

@@ -153,6 +153,80 @@ func TestRoundIsConditional(t *testing.T) {
 	r.wantEnd("j", reasonEmpty)
 }
 
+// A page that another round finds, or fetches, before the pass that queues the
+// known ones has come to it is fetched once in that round, also over a restart
+// and in the round after.
+func TestRoundFetchesEachPageOnce(t *testing.T) {
+	mem := store.NewMemory()
+	r := newRig(t, mem)
+	n := 0
+	round := func(urls ...string) {
+		t.Helper()
+		want := map[string]bool{}
+		for _, u := range urls {
+			want[u] = true
+		}
+		for l := r.wait(time.Hour); l != nil; l = r.wait(time.Hour) {
+			if !want[l.Url] {
+				t.Errorf("round %d: %s is fetched, or once too often", n, l.Url)
+			}
+			delete(want, l.Url)
+			r.commit(versioned(l, n))
+		}
+		for u := range want {
+			t.Errorf("round %d: %s is not fetched", n, u)
+		}
+		r.wantEnd("j", reasonEmpty)
+		r.audit()
+		n++
+	}
+	// early fetches a new page of a round before its pass has begun.
+	early := func(url string) {
+		t.Helper()
+		if _, err := r.f.SetJobState(r.ctx, "j", schedulerv1.JobWish_JOB_WISH_RECRAWL); err != nil {
+			t.Fatal(err)
+		}
+		r.seed("j", url)
+		for r.f.lookupOne(r.ctx) {
+		}
+		ls, err := r.f.Lease(r.ctx, "d1", 1)
+		for err == nil && len(ls) == 0 && r.f.lookupOne(r.ctx) {
+			ls, err = r.f.Lease(r.ctx, "d1", 1)
+		}
+		if err != nil || len(ls) != 1 || ls[0].Url != url {
+			t.Fatalf("leased %v, %v", ls, err)
+		}
+		a := r.f.Commit(r.ctx, &schedulerv1.CommitRequest{Outcome: versioned(ls[0], n), Candidates: candidates(1, url)})
+		if a.Verdict != crawlv1.Verdict_VERDICT_DONE {
+			t.Fatal(a)
+		}
+	}
+	r.job("j", testSpec(open24), "http://a.test/")
+	round("http://a.test/")
+	early("http://b.test/")
+	round("http://a.test/")
+	early("http://c.test/")
+	if err := r.f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	mem = mem.Reopen()
+	r.open(mem)
+	round("http://a.test/", "http://b.test/")
+	// A pass that is given up for another round's leaves no page out.
+	early("http://d.test/")
+	r.wishNow(schedulerv1.JobWish_JOB_WISH_STOP)
+	r.wishNow(schedulerv1.JobWish_JOB_WISH_RECRAWL)
+	round("http://a.test/", "http://b.test/", "http://c.test/", "http://d.test/")
+}
+
+// wishNow changes a job's state and lets nothing else happen.
+func (r *rig) wishNow(w schedulerv1.JobWish) {
+	r.t.Helper()
+	if _, err := r.f.SetJobState(r.ctx, "j", w); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
 // A lastmod without a time of day is some time of that day.
 func TestLastModWithoutTime(t *testing.T) {
 	day := time.Date(2024, 5, 1, 0, 0, 0, 0, time.UTC)

@@ -178,7 +178,8 @@ func (f *Frontier) endJobs(now time.Time) {
 	_, _ = f.apply(b, false)
 }
 
-// requeueSome goes on with recrawls: every done URL is queued again.
+// requeueSome goes on with recrawls: every URL is queued again that was done in
+// an earlier round.
 func (f *Frontier) requeueSome(now time.Time) {
 	for _, j := range f.order {
 		if j.requeue == nil || j.state != jobRunning {
@@ -194,7 +195,7 @@ func (f *Frontier) requeueSome(now time.Time) {
 				next = append([]byte(nil), k...)
 				return false
 			}
-			if rec, err := decodeURL(k, v); err == nil && rec.state == stateDone {
+			if rec, err := decodeURL(k, v); err == nil && rec.state == stateDone && rec.entry.round != j.round {
 				recs = append(recs, rec)
 			}
 			return true
