@@ -143,7 +143,13 @@ func (e *Extractor) Run(ctx context.Context) error {
 	}
 	cancel()
 	stop()
-	return errors.Join(group.Wait(), e.jobs.close(), log.Close(), os.RemoveAll(e.spool))
+	err := errors.Join(group.Wait(), e.jobs.close())
+	// The log is for people: a crawl is not the worse for a disk that had no
+	// room for it.
+	if err := log.Close(); err != nil {
+		e.log.Error("crawl.log is not complete", "err", err)
+	}
+	return errors.Join(err, os.RemoveAll(e.spool))
 }
 
 func (e *Extractor) open() error {

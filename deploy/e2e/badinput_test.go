@@ -291,6 +291,29 @@ func withoutLog(text string) string {
 	return b.String()
 }
 
+func mount(args ...string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if out, err := exec.CommandContext(ctx, "mount", args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("mount %s: %w: %s", strings.Join(args, " "), err, out)
+	}
+	return nil
+}
+
+// smallDisk makes a folder a file system of its own until the test ends, or
+// skips the test.
+func smallDisk(t *testing.T, dir, size string) {
+	t.Helper()
+	if err := mount("-t", "tmpfs", "-o", "size="+size, "lycosa-test", dir); err != nil {
+		t.Skipf("no small file system can be made here: %v", err)
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {
+			t.Errorf("umount: %v %s", err, out)
+		}
+	})
+}
+
 // TestFullDisk: the disk fills up in the middle of a crawl. It ends with the
 // exit code for that, nothing done is lost, and with room it goes on.
 func TestFullDisk(t *testing.T) {
@@ -299,22 +322,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	t.Parallel()
 	mnt := t.TempDir()
-	mount := func(args ...string) error {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		if out, err := exec.CommandContext(ctx, "mount", args...).CombinedOutput(); err != nil {
-			return fmt.Errorf("mount %s: %w: %s", strings.Join(args, " "), err, out)
-		}
-		return nil
-	}
-	if err := mount("-t", "tmpfs", "-o", "size=8m", "lycosa-test", mnt); err != nil {
-		t.Skipf("no small file system can be made here: %v", err)
-	}
-	t.Cleanup(func() {
-		if out, err := exec.Command("umount", mnt).CombinedOutput(); err != nil {
-			t.Errorf("umount: %v %s", err, out)
-		}
-	})
+	smallDisk(t, mnt, "8m")
 	// Pages of random text: 120 of them fill the disk several times over.
 	s := newSite(t, []string{"a.test"}, testweb.Graph{Pages: 120, Links: 6, BodyBytes: 400_000})
 	dir := filepath.Join(mnt, "crawl")

@@ -4,10 +4,14 @@
 //
 // The log is for people and their scripts; the frontier, not the log, says
 // what is done. Lines are buffered and written by Flush or when the buffer is
-// full, always whole.
+// full. A line that a full disk has torn is completed by the next write that
+// succeeds, or ended at the next start: none is ever glued to it. While nothing
+// can be written a bounded number of lines waits, and those beyond are lost and
+// counted.
 package crawllog
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,13 +23,25 @@ import (
 	crawlv1 "lycosa.dev/proto/gen/lycosa/crawl/v1"
 )
 
-const bufferBytes = 64 << 10
+const (
+	bufferBytes = 64 << 10
+	// waitingBytes bounds the lines that wait while the file takes none.
+	waitingBytes = 1 << 20
+)
 
 // Log is safe for concurrent use.
 type Log struct {
-	mu  sync.Mutex
-	f   *os.File
-	buf []byte
+	mu      sync.Mutex
+	f       file
+	buf     []byte // begins with what the file lacks of a torn line
+	failing bool   // the last write failed
+	lost    int    // lines, since the last error told of them
+}
+
+// file is what is used of an os.File opened for appending.
+type file interface {
+	Write(b []byte) (int, error)
+	Close() error
 }
 
 // Open opens the log for appending. A last line that a killed process left
@@ -48,13 +64,19 @@ func Open(path string) (*Log, error) {
 	return l, nil
 }
 
-// Write adds the line of an outcome. An error is that of an earlier or this
-// write; the line is then lost.
+// Write adds the line of an outcome. An error is that of writing the lines
+// before it; they and this one wait. While the file takes nothing only Flush
+// tries again, and tells how many lines were lost.
 func (l *Log) Write(lease *crawlv1.Lease, o *crawlv1.Outcome, now time.Time) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	before := len(l.buf)
 	l.buf = appendLine(l.buf, lease, o, now)
-	if len(l.buf) >= bufferBytes {
+	switch {
+	case l.failing && len(l.buf) > waitingBytes:
+		l.buf = l.buf[:before]
+		l.lost++
+	case !l.failing && len(l.buf) >= bufferBytes:
 		return l.flush()
 	}
 	return nil
@@ -71,8 +93,13 @@ func (l *Log) flush() error {
 	if len(l.buf) == 0 {
 		return nil
 	}
-	_, err := l.f.Write(l.buf)
-	l.buf = l.buf[:0]
+	n, err := l.f.Write(l.buf)
+	l.buf = append(l.buf[:0], l.buf[n:]...)
+	l.failing = err != nil
+	if l.lost > 0 {
+		err = errors.Join(err, fmt.Errorf("crawl.log: %d lines are lost", l.lost))
+		l.lost = 0
+	}
 	return err
 }
 
