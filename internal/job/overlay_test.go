@@ -28,6 +28,20 @@ func TestOverlaysThatAreRight(t *testing.T) {
 	}
 }
 
+// A mistake is told once, by the field it is in.
+func TestOneMistakeOneMessage(t *testing.T) {
+	for o, want := range map[string]string{
+		`{name: a, url_prefixes: ["http://a.test/"], per_host: 2}`: "overlays[0].per_host: cannot be set by URL prefix",
+		`{name: a, hosts: [a.test], per_host: 2}`:                  "overlays[0].per_host: is 2: more than one fetch",
+		`{name: a, hosts: [a.test], min_delay: 0s}`:                "overlays[0].min_delay: is 0: fetches without a delay",
+	} {
+		err := overlaidSpec(t, o)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Count(err.Error(), "\n") != 0 || strings.Count(err.Error(), "overlays[0]") != 1 {
+			t.Errorf("%s: %v, want one message: %q", o, err, want)
+		}
+	}
+}
+
 func TestOverlaysThatAreWrong(t *testing.T) {
 	for o, want := range map[string]string{
 		`{name: "a b", hosts: [a.test]}`:                                 "overlays[0].name: must be 1 to 64 letters",

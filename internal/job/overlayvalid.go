@@ -60,8 +60,14 @@ func validateOverlays(s *jobv1.Spec, bad func(field, format string, args ...any)
 		if o.GetMinDelay() != nil && o.GetMaxDelay() != nil && o.GetMaxDelay().AsDuration() < o.GetMinDelay().AsDuration() {
 			bad(field+".max_delay", "must be at least min_delay")
 		}
-		if len(s.GetFetch().GetAllowNet()) == 0 && (o.GetPerHost() > 1 || o.GetMinDelay() != nil && o.GetMinDelay().AsDuration() == 0) {
-			bad(field, "delays of 0 and more than one fetch of a host at a time are for addresses inside fetch.allow_net only")
+		if len(s.GetFetch().GetAllowNet()) > 0 {
+			continue
+		}
+		if o.GetPerHost() > 1 && len(o.GetUrlPrefixes()) == 0 { // else said above
+			bad(field+".per_host", "is %d: more than one fetch of a host at a time is for addresses inside fetch.allow_net only", o.GetPerHost())
+		}
+		if o.GetMinDelay() != nil && o.GetMinDelay().AsDuration() == 0 {
+			bad(field+".min_delay", "is 0: fetches without a delay are for addresses inside fetch.allow_net only")
 		}
 	}
 }
