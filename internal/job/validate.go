@@ -171,7 +171,7 @@ func ParseNet(s string) (netip.Prefix, error) {
 
 // ParseResolve reads "HOST:ADDR", also "HOST:PORT:ADDR" as curl's --resolve
 // (the port is dropped: a host has one set of addresses). The host "*" stands
-// for every host.
+// for every host, IP literals included as curl 7.88 has it.
 func ParseResolve(s string) (host string, addr netip.Addr, err error) {
 	host, rest, ok := strings.Cut(s, ":")
 	if ok {

@@ -18,7 +18,7 @@ type crawlFlags struct {
 	Scope       *string        `placeholder:"page|prefix|host|domain|any" help:"What belongs to the crawl, from the seeds (default host)."`
 	MaxPages    *uint64        `placeholder:"N" help:"End after so many pages; 0: no limit."`
 	MaxDepth    *string        `placeholder:"N" help:"Links from a seed; 0: the seeds and what they embed, none: no limit."`
-	MaxDuration *time.Duration `placeholder:"D" help:"End after this time, such as 90m; 0: no limit."`
+	MaxDuration *time.Duration `placeholder:"D" help:"End after this time, such as 90m; 0: no limit. What is in flight then has limits.drain_timeout more (default 30s)."`
 	MaxBytes    *config.Size   `placeholder:"SIZE" help:"End after so many bytes received, such as 10GiB; 0: no limit."`
 	Concurrency *uint32        `placeholder:"N" help:"Fetches at a time (default 128)."`
 	PerHost     *uint32        `placeholder:"N" help:"Fetches of one host at a time (default 1; more inside --allow-net only)."`
@@ -29,7 +29,7 @@ type crawlFlags struct {
 	AddressDelay *time.Duration `placeholder:"D" help:"Wait between two fetches of an address (default 100ms)."`
 
 	AllowNet   []string `placeholder:"CIDR" sep:"none" help:"Network that may be crawled although it is private or loopback."`
-	Resolve    []string `placeholder:"HOST:ADDR" sep:"none" help:"Address of a host in place of the DNS; * is every host."`
+	Resolve    []string `placeholder:"HOST:ADDR" sep:"none" help:"Address of a host in place of the DNS; * is every host, IP addresses in URLs too, as curl's."`
 	DNS        []string `name:"dns" placeholder:"ADDR:PORT" help:"DNS server (default: those of /etc/resolv.conf)."`
 	DNSRecords bool     `name:"dns-records" help:"Keep the answers of the DNS servers as WARC records too, in DIR/warc."`
 	Secrets    string   `placeholder:"DIR" help:"Folder of the secrets that the job names (default DIR/secrets)."`

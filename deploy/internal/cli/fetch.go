@@ -21,7 +21,7 @@ type fetchCmd struct {
 	Warc      string   `placeholder:"DIR" help:"Write a WARC file of it into this folder."`
 	Request   bool     `help:"Show the request's header lines too (secrets are not shown)."`
 	AllowNet  []string `placeholder:"CIDR" sep:"none" help:"Network that may be connected to although it is private or loopback."`
-	Resolve   []string `placeholder:"HOST:ADDR" sep:"none" help:"Address of a host in place of the DNS; * is every host."`
+	Resolve   []string `placeholder:"HOST:ADDR" sep:"none" help:"Address of a host in place of the DNS; * is every host, IP addresses in URLs too, as curl's."`
 	UserAgent string   `placeholder:"S" help:"User-Agent (default Lycosa and its version)."`
 	Header    []string `placeholder:"LINE" sep:"none" help:"Further request header, \"Name: value\"."`
 	Insecure  bool     `help:"Go on where the certificate is not valid, and say so."`

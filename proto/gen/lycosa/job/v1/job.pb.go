@@ -1859,7 +1859,8 @@ type Fetch struct {
 	// CIDRs whose addresses may be connected to although they are private,
 	// loopback or otherwise special. Default: none.
 	AllowNet []string `protobuf:"bytes,1,rep,name=allow_net,json=allowNet,proto3" json:"allow_net,omitempty"`
-	// "HOST:ADDR" overrides of the DNS, as curl's; "*" for every host.
+	// "HOST:ADDR" overrides of the DNS, as curl's; "*" for every host, IP
+	// literals included.
 	Resolve []string `protobuf:"bytes,2,rep,name=resolve,proto3" json:"resolve,omitempty"`
 	// Limit of a TCP connect. Default: 10s.
 	ConnectTimeout *durationpb.Duration `protobuf:"bytes,3,opt,name=connect_timeout,json=connectTimeout,proto3" json:"connect_timeout,omitempty"`
