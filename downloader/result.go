@@ -20,6 +20,7 @@ var outcomeClasses = map[fetch.Class]crawlv1.OutcomeClass{
 	fetch.ClassTLS:        crawlv1.OutcomeClass_OUTCOME_CLASS_TLS,
 	fetch.ClassTimeout:    crawlv1.OutcomeClass_OUTCOME_CLASS_TIMEOUT,
 	fetch.ClassProtocol:   crawlv1.OutcomeClass_OUTCOME_CLASS_PROTOCOL,
+	fetch.ClassContent:    crawlv1.OutcomeClass_OUTCOME_CLASS_CONTENT,
 	fetch.ClassPolicy:     crawlv1.OutcomeClass_OUTCOME_CLASS_POLICY,
 	fetch.ClassNotStarted: crawlv1.OutcomeClass_OUTCOME_CLASS_NOT_STARTED,
 	fetch.ClassCancelled:  crawlv1.OutcomeClass_OUTCOME_CLASS_NOT_STARTED,

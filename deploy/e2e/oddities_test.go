@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -87,6 +88,12 @@ func TestOdditiesIntoTheWARC(t *testing.T) {
 		if out := mustLycosa(t, time.Minute, "why", url(id), "--dir", dir, "--json").out; !strings.Contains(out, want) {
 			t.Errorf("why %s does not tell %q:\n%s", id, want, out)
 		}
+		if out := mustLycosa(t, time.Minute, "why", url(id), "--dir", dir).out; !strings.Contains(out, want) {
+			t.Errorf("why %s does not tell %q:\n%s", id, want, out)
+		}
+	}
+	if out := mustLycosa(t, time.Minute, "why", url("head-endless"), "--dir", dir).out; !regexp.MustCompile(`(?m)^tries +1$`).MatchString(out) {
+		t.Errorf("a header block beyond the limit is not that page's failure alone:\n%s", out)
 	}
 	// The digests are those of the product's own verifier: npm warcio reads some of
 	// this differently (trailers, heads without a field, chunked twice).

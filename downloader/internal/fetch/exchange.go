@@ -316,7 +316,7 @@ func (x *exchange) noStatusLine(in *input) *failure {
 }
 
 func (x *exchange) headTooLarge() *failure {
-	return &failure{ClassProtocol, "head-too-large", fmt.Sprintf("the header block is longer than %d bytes", x.cfg.MaxHeadBytes)}
+	return &failure{ClassContent, "head-too-large", fmt.Sprintf("the header block is longer than %d bytes", x.cfg.MaxHeadBytes)}
 }
 
 func protocolFailure(err error) *failure {

@@ -235,7 +235,7 @@ func TestResponses(t *testing.T) {
 		"conflict":        {say: "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", class: fetch.ClassProtocol, code: "content-length-conflict"},
 		"head cut":        {say: "HTTP/1.1 200 OK\r\nA: b\r\n", class: fetch.ClassProtocol, code: "head-cut"},
 		"head long":       {say: "HTTP/1.1 200 OK\r\nA: " + long + "\r\nContent-Length: 1\r\n\r\na", body: "a", kept: true},
-		"head too long":   {say: "HTTP/1.1 200 OK\r\n" + strings.Repeat("A: "+long+"\r\n", 2) + "\r\n", class: fetch.ClassProtocol, code: "head-too-large"},
+		"head too long":   {say: "HTTP/1.1 200 OK\r\n" + strings.Repeat("A: "+long+"\r\n", 2) + "\r\n", class: fetch.ClassContent, code: "head-too-large"},
 		"nothing":         {class: fetch.ClassConnect, code: "closed-before-response"},
 	} {
 		for _, cut := range []int{0, 1, 7} { // all at once, and in pieces

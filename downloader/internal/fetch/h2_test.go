@@ -209,7 +209,7 @@ func TestH2Responses(t *testing.T) {
 				_ = p.WriteContinuation(id, n == len(b), b[:n])
 				b = b[n:]
 			}
-		}, class: fetch.ClassProtocol, code: "head-too-large"},
+		}, class: fetch.ClassContent, code: "head-too-large"},
 		"endless continuation": {say: func(p *h2peer, id uint32) {
 			_ = p.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: []byte{0x88}})
 			for p.WriteContinuation(id, false, bytes.Repeat([]byte{0, 1, 'a', 1, 'b'}, 3000)) == nil {

@@ -21,6 +21,7 @@ const (
 	ClassProtocol                    // what came is no HTTP response
 	ClassPolicy                      // a rule of ours forbade it
 	ClassNotStarted                  // given up before the server can have acted: not a try
+	ClassContent                     // a response came that is beyond our limits: the page's failure, not its server's
 	ClassCancelled                   // broken off on our side after the request was sent
 )
 
@@ -37,6 +38,8 @@ func (c Class) String() string {
 		return "timeout"
 	case ClassProtocol:
 		return "protocol"
+	case ClassContent:
+		return "content"
 	case ClassPolicy:
 		return "policy"
 	case ClassNotStarted:

@@ -159,7 +159,8 @@ const (
 	OutcomeClass_OUTCOME_CLASS_TIMEOUT OutcomeClass = 5
 	// The bytes received are no HTTP response.
 	OutcomeClass_OUTCOME_CLASS_PROTOCOL OutcomeClass = 6
-	// The response was refused for its content (size, coding).
+	// The response was refused for what it is (a header block that is too
+	// large): a failure of the page, not of its host.
 	OutcomeClass_OUTCOME_CLASS_CONTENT OutcomeClass = 7
 	// A rule of ours forbade the connection (address policy, bad port).
 	OutcomeClass_OUTCOME_CLASS_POLICY OutcomeClass = 8
