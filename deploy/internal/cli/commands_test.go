@@ -177,6 +177,24 @@ func TestOffline(t *testing.T) {
 	}
 }
 
+// What was noticed of a page is shown, whoever noticed it.
+func TestExplainShowsAnnotations(t *testing.T) {
+	var b bytes.Buffer
+	err := explain(&b, &schedulerv1.ExplainResponse{
+		CanonicalUrl: "http://a.test/", State: schedulerv1.UrlState_URL_STATE_DONE,
+		LastOutcome: &crawlv1.Outcome{
+			Fetch:       &crawlv1.FetchResult{Class: crawlv1.OutcomeClass_OUTCOME_CLASS_HTTP, Status: 200, Annotations: []string{"chunk-malformed"}},
+			Annotations: []string{"charset-mislabelled", "size-limit"},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := b.String(); !strings.Contains(got, "noticed  chunk-malformed, charset-mislabelled, size-limit\n") {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestExplainIsSafe(t *testing.T) {
 	var b bytes.Buffer
 	err := explain(&b, &schedulerv1.ExplainResponse{

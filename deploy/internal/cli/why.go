@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -89,6 +90,7 @@ func explain(w io.Writer, e *schedulerv1.ExplainResponse) error {
 	}
 	if o := e.GetLastOutcome(); o != nil {
 		row("outcome", "%s", outcomeText(o))
+		row("noticed", "%s", strings.Join(append(slices.Clone(o.GetFetch().GetAnnotations()), o.GetAnnotations()...), ", "))
 		for _, s := range o.GetStored() {
 			row("stored", "%s: %s at %d, %d bytes", s.GetStore(), s.GetFile(), s.GetOffset(), s.GetLength())
 		}
