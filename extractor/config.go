@@ -17,6 +17,7 @@ type Config struct {
 
 	Scheduler   string        `yaml:"scheduler" usage:"address of the scheduler"`
 	Dir         string        `yaml:"dir" usage:"folder of the results: warc/, pages/ and logs/ are made in it"`
+	PagesByJob  bool          `yaml:"pages_by_job" usage:"keep the files of the store files in pages/JOB/HOST/; false: in pages/HOST/, where jobs that store one URL replace each other's file"`
 	Window      int           `yaml:"window" usage:"pages worked on at a time on one stream"`
 	SpoolBytes  config.Size   `yaml:"spool_bytes" usage:"a larger page waits on disk instead of in memory"`
 	CachedLinks int           `yaml:"cached_links" usage:"links remembered as acknowledged, 8 bytes each"`
@@ -30,6 +31,7 @@ func Default() Config {
 		Config:      service.Defaults("extractor", Port),
 		Scheduler:   "127.0.0.1:7071",
 		Dir:         "crawl",
+		PagesByJob:  true,
 		Window:      256,
 		SpoolBytes:  1 << 20,
 		CachedLinks: 1 << 20,

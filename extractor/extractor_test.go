@@ -418,7 +418,7 @@ func TestLargePageSpools(t *testing.T) {
 	if len(o.GetStored()) != 2 {
 		t.Fatalf("stored %v", o.GetStored())
 	}
-	got, err := os.ReadFile(filepath.Join(r.dir, "pages", "a.test", "big%"))
+	got, err := os.ReadFile(filepath.Join(r.dir, "pages", "j", "a.test", "big%"))
 	if err != nil || string(got) != want.String() {
 		t.Errorf("file: %d bytes, %v", len(got), err)
 	}

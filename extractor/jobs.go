@@ -199,7 +199,11 @@ func (j *jobs) openStore(name string, spec *schedulerv1.JobSpec) (store.Store, e
 	case "warc":
 		return store.OpenWARC(filepath.Join(j.cfg.Dir, "warc"), spec.GetJobId(), spec.GetSpec(), telemetry.Version(), j.log)
 	case "files":
-		return store.OpenFiles(filepath.Join(j.cfg.Dir, "pages"))
+		folder := ""
+		if j.cfg.PagesByJob {
+			folder = spec.GetJobId()
+		}
+		return store.OpenFiles(filepath.Join(j.cfg.Dir, "pages"), folder)
 	}
 	return nil, fmt.Errorf("storage.stores: %q is unknown", name)
 }

@@ -31,6 +31,9 @@ type Config struct {
 	// DNSRecords keeps what the DNS servers answer as WARC records, in the folder
 	// of the WARC files (dns-dnser-….warc.gz).
 	DNSRecords bool
+	// PagesByJob gives each job a folder of its own in that of the pages (store
+	// "files"); else the hosts' folders are the jobs' together.
+	PagesByJob bool
 	// Secrets is the folder of the secrets that jobs name; "" is "secrets" in Dir.
 	Secrets string
 	// ProxyNet are networks in which the proxies of jobs may lie although they are

@@ -132,6 +132,7 @@ func (p *Process) wire() error {
 	}
 	ec := extractor.Default()
 	ec.Listen, ec.Scheduler, ec.Dir = inproc("extractor"), inproc("scheduler"), p.cfg.Dir
+	ec.PagesByJob = p.cfg.PagesByJob
 	es, err := extractor.New(ec, deps("extractor"))
 	if err := add("extractor", es, err); err != nil {
 		return err

@@ -107,6 +107,7 @@ func (c *upCmd) config(a *App, log *slog.Logger) (allinone.Config, error) {
 	}
 	cfg.Listen, cfg.TLS, cfg.Token, cfg.Debug = c.Listen, tlsConf, token, c.Debug
 	cfg.DNS, cfg.OTLP, cfg.TraceRatio, cfg.Logger = c.DNS, c.OTLP, c.TraceRatio, log
+	cfg.PagesByJob = true
 	cfg.AllowNoContact, cfg.DNSRecords, cfg.Secrets, cfg.ProxyNet = true, c.DNSRecords, c.Secrets, c.ProxyNet
 	if c.Groups != "" {
 		data, err := os.ReadFile(c.Groups)

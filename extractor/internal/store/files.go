@@ -25,14 +25,19 @@ const maxPath = 3000
 
 // Files keeps the decoded body of each page as a file, host by host. Only
 // responses with status 200 are kept: a file has no place for another.
-type Files struct{ dir string }
+// A page that is stored again takes the place of the one before.
+type Files struct {
+	dir    string
+	folder string // in dir; "": dir itself
+}
 
-// OpenFiles opens the folder.
-func OpenFiles(dir string) (*Files, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+// OpenFiles opens a folder in dir, or dir itself where folder is "". Two jobs
+// in one folder replace each other's files of the same URL.
+func OpenFiles(dir, folder string) (*Files, error) {
+	if err := os.MkdirAll(filepath.Join(dir, folder), 0o755); err != nil {
 		return nil, classify(err)
 	}
-	return &Files{dir}, nil
+	return &Files{dir, folder}, nil
 }
 
 // Name implements Store.
@@ -46,7 +51,7 @@ func (s *Files) Put(_ context.Context, p *page.Page) (*crawlv1.StoredRecord, err
 	if p.Result.GetStatus() != 200 || p.Lease.GetPurpose() != crawlv1.Purpose_PURPOSE_PAGE {
 		return nil, nil
 	}
-	rel := FileName(p.URL)
+	rel := filepath.Join(s.folder, FileName(p.URL))
 	path := filepath.Join(s.dir, rel)
 	size, err := s.write(path, p)
 	if err != nil {
