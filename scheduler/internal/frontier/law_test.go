@@ -41,8 +41,7 @@ type clockLaw struct {
 	lastEnd time.Time
 	started time.Time
 	days    map[int64]uint64
-	bytes   int64
-	first   time.Time
+	rate    rateLaw
 }
 
 // simWeb is the web of a simulation, the law over every fetch of it.
@@ -51,17 +50,27 @@ type simWeb struct {
 	clocks   map[string]*clockLaw
 	under    func(host string, addr netip.Addr) map[string]politeness.Limit
 	answer   func(l *crawlv1.Lease, n int) *crawlv1.Outcome // n: fetches of the URL before
+	ledger   *ledger                                        // nil: there are no budgets
+	turns    *turnLaw                                       // nil: nobody's turn is watched
 	visited  map[string]int
-	notUntil map[string]time.Time // Retry-After, by host
-	lastOf   map[string]time.Time // by host: the last fetch's start
+	notUntil map[string]retryAfter // by host
+	phase    int
+	restarts map[string]int // by kind: waits after a Retry-After that were kept over one
 	broken   []string
 	fetches  int
 	size     int64
 }
 
+// retryAfter is until when a host wants to be left alone.
+type retryAfter struct {
+	until time.Time
+	phase int    // in which it said so
+	over  string // the last restart since: "crash", "stop" or none
+}
+
 func newSimWeb(under func(string, netip.Addr) map[string]politeness.Limit) *simWeb {
-	return &simWeb{clocks: map[string]*clockLaw{}, under: under, visited: map[string]int{}, notUntil: map[string]time.Time{},
-		lastOf: map[string]time.Time{}, size: 20000}
+	return &simWeb{clocks: map[string]*clockLaw{}, under: under, visited: map[string]int{}, notUntil: map[string]retryAfter{},
+		restarts: map[string]int{}, size: 20000}
 }
 
 func (w *simWeb) breaks(format string, args ...any) {
@@ -77,13 +86,21 @@ func (w *simWeb) begin(l *crawlv1.Lease) (n int, laws []*clockLaw) {
 	now := time.Now()
 	addr, _ := netip.AddrFromSlice(l.Addresses[0])
 	w.fetches++
-	if t := w.notUntil[l.HostKey]; now.Before(t) {
-		w.breaks("%s was fetched %s before its host's Retry-After", l.Url, t.Sub(now))
+	if r, ok := w.notUntil[l.HostKey]; ok {
+		if now.Before(r.until) {
+			w.breaks("%s was fetched %s before its host's Retry-After, which came in phase %d, in phase %d", l.Url, r.until.Sub(now), r.phase, w.phase)
+		} else if r.over != "" {
+			w.restarts[r.over]++
+		}
+		delete(w.notUntil, l.HostKey)
+	}
+	if w.turns != nil {
+		w.turns.begin(w, l.HostKey, now)
 	}
 	for name, limit := range w.under(l.HostKey, addr) {
 		c := w.clocks[name]
 		if c == nil {
-			c = &clockLaw{limit: limit, days: map[int64]uint64{}, first: now}
+			c = &clockLaw{limit: limit, days: map[int64]uint64{}}
 			w.clocks[name] = c
 		}
 		if gap := now.Sub(c.lastEnd); !c.lastEnd.IsZero() && gap < limit.Delay && !(limit.Concurrency > 1 && gap == 0) {
@@ -103,18 +120,17 @@ func (w *simWeb) begin(l *crawlv1.Lease) (n int, laws []*clockLaw) {
 			}
 		}
 		if limit.Rate > 0 {
-			// What was received until now, without the last fetches that were
-			// out together, is paid for.
-			owed := c.bytes - w.size*int64(max(1, limit.Concurrency))
-			if allowed := float64(limit.Rate) * now.Sub(c.first).Seconds(); float64(owed) > allowed {
-				w.breaks("%s: %d bytes in %s, it allows %d a second", name, c.bytes, now.Sub(c.first), limit.Rate)
+			if t, unknown := c.rate.until(now); t.Sub(now) > time.Microsecond {
+				w.breaks("%s: %s began %s before the bytes received were paid for at %d a second", name, l.Url, t.Sub(now), limit.Rate)
+			} else if limit.Concurrency > 0 && unknown >= limit.Concurrency {
+				w.breaks("%s: %s began while the bytes of %d fetches were not known, it allows %d", name, l.Url, unknown, limit.Concurrency)
 			}
+			c.rate.begin(l.Id, now)
 		}
 		laws = append(laws, c)
 	}
 	n = w.visited[l.Url]
 	w.visited[l.Url]++
-	w.lastOf[l.HostKey] = now
 	return n, laws
 }
 
@@ -125,10 +141,46 @@ func (w *simWeb) end(laws []*clockLaw, o *crawlv1.Outcome) {
 	for _, c := range laws {
 		c.out--
 		c.lastEnd = now
-		c.bytes += o.GetFetch().GetReceivedBytes()
+	}
+	if w.turns != nil {
+		w.turns.end(o, now)
 	}
 	if ra := o.GetFetch().GetRetryAfter(); ra != nil {
-		w.notUntil[o.HostKey] = now.Add(ra.AsDuration())
+		w.notUntil[o.HostKey] = retryAfter{until: now.Add(ra.AsDuration()), phase: w.phase}
+	}
+}
+
+// telling books a fetch: the frontier is about to hear its outcome. It may lease
+// the next before the web knows that it has taken this one.
+func (w *simWeb) telling(l *crawlv1.Lease, laws []*clockLaw, o *crawlv1.Outcome) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range laws {
+		if c.limit.Rate > 0 {
+			c.rate.telling(l.Id, o.GetFetch().GetReceivedBytes(), c.limit.Rate)
+		}
+	}
+	if w.ledger != nil {
+		w.ledger.telling(l, o)
+	}
+}
+
+// told is the end of a fetch's lease: the frontier has taken its outcome, or
+// its process has died before, and nobody knows what came of it.
+func (w *simWeb) told(l *crawlv1.Lease, laws []*clockLaw, o *crawlv1.Outcome, taken bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range laws {
+		if c.limit.Rate > 0 {
+			c.rate.told(l.Id, taken)
+		}
+	}
+	if taken {
+		return
+	}
+	delete(w.notUntil, o.HostKey)
+	if w.ledger != nil {
+		w.ledger.undo(l, o)
 	}
 }
 
@@ -140,22 +192,22 @@ func (w *simWeb) fetch(ctx context.Context, f *Frontier, l *crawlv1.Lease, took,
 	if w.answer != nil {
 		o = w.answer(l, n)
 	}
+	if w.ledger != nil {
+		w.ledger.begin(w, l, o)
+	}
 	alive := pause(ctx, took)
 	o.Fetch.Timings.Total = durationpb.New(took)
 	w.end(laws, o)
-	if !alive {
-		return
-	}
 	// A downloader tells early that a fetch has ended only where the host is
 	// not to be backed off.
 	backsOff := o.Fetch.Class != crawlv1.OutcomeClass_OUTCOME_CLASS_HTTP || o.Fetch.Status == 429 || o.Fetch.Status >= 500
-	if report && !backsOff {
+	if alive && report && !backsOff {
 		f.Renew(l.Id, downloaderv1.Stage_STAGE_FETCHED, &took)
-		if !pause(ctx, lag) {
-			return
-		}
+		alive = pause(ctx, lag)
 	}
-	f.Commit(ctx, &schedulerv1.CommitRequest{Outcome: o})
+	w.telling(l, laws, o)
+	taken := alive && f.Commit(ctx, &schedulerv1.CommitRequest{Outcome: o}).GetVerdict() == crawlv1.Verdict_VERDICT_DONE
+	w.told(l, laws, o, taken)
 }
 
 // lessee is a simulated downloader.
@@ -199,13 +251,20 @@ func simAddress(host string, n uint32) []byte {
 	return []byte{93, byte(x >> 16), byte(x >> 8), byte(x)}
 }
 
+// phase is the life of one process of a simulation.
+type phase struct {
+	lasts time.Duration
+	crash bool // nothing more is written at its end, and nobody is told; else it stops
+}
+
 // simulate runs a frontier with three lessees until the job ends or the time is
 // over, in phases of which each is a process of its own.
-func (w *simWeb) simulate(t *testing.T, o Options, phases []time.Duration, setup func(f *Frontier)) *schedulerv1.JobStatus {
+func (w *simWeb) simulate(t *testing.T, o Options, phases []phase, setup func(f *Frontier)) *schedulerv1.JobStatus {
 	t.Helper()
 	mem := store.NewMemory()
 	var last *schedulerv1.JobStatus
-	for i, d := range phases {
+	for i, ph := range phases {
+		w.restarted(i, i > 0 && phases[i-1].crash)
 		o.Store, o.DeadLeasesAtStart = mem, true
 		f, err := Open(t.Context(), o)
 		if err != nil {
@@ -221,15 +280,18 @@ func (w *simWeb) simulate(t *testing.T, o Options, phases []time.Duration, setup
 		for n := range 3 {
 			wg.Go(func() { w.lessee(ctx, f, fmt.Sprintf("d%d", n+1), uint64(10*i+n)) })
 		}
-		for end := time.Now().Add(d); time.Now().Before(end); {
+		for end := time.Now().Add(ph.lasts); time.Now().Before(end); {
 			pause(ctx, min(time.Minute, time.Until(end)))
 			if last, err = f.Job(ctx, "j"); err != nil || last.State == jobFinished {
 				break
 			}
 		}
+		if ph.crash {
+			_ = mem.Close() // what the process still does is not stored
+		}
 		cancel()
 		wg.Wait()
-		if err := f.Close(); err != nil {
+		if err := f.Close(); err != nil && !ph.crash {
 			t.Fatal(err)
 		}
 		mem = mem.Reopen()
@@ -245,6 +307,29 @@ func (w *simWeb) simulate(t *testing.T, o Options, phases []time.Duration, setup
 		t.Errorf("audit: %s: %s", v.Rule, v.Detail)
 	}
 	return last
+}
+
+// restarted begins a phase.
+func (w *simWeb) restarted(n int, crash bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.phase = n
+	if n == 0 {
+		return
+	}
+	kind := "stop"
+	if crash {
+		kind = "crash"
+	}
+	for host, r := range w.notUntil {
+		if r.until.After(time.Now()) {
+			r.over = kind
+			w.notUntil[host] = r
+		}
+	}
+	if w.turns != nil {
+		w.turns.began = time.Now()
+	}
 }
 
 // simHosts are hosts of domains: h<n>.d<n mod domains>.test.
@@ -307,7 +392,7 @@ func TestLawOfEveryClock(t *testing.T) {
 			return m
 		})
 		hosts, pages := simHosts(simSize(600, 10000), simSize(40, 660)), simSize(30, 100)
-		s := web.simulate(t, Options{Lookup: simLookup(uint32(simSize(50, 830)))}, []time.Duration{10 * time.Minute, 20 * time.Hour, 60 * 24 * time.Hour}, func(f *Frontier) {
+		s := web.simulate(t, Options{Lookup: simLookup(uint32(simSize(50, 830)))}, []phase{{10 * time.Minute, true}, {20 * time.Hour, false}, {30 * time.Hour, true}, {60 * 24 * time.Hour, false}}, func(f *Frontier) {
 			startJob(t, f, "j", spec, simSeeds(hosts, pages))
 		})
 		if s.State != jobFinished || s.Reason != reasonEmpty || s.Counters.Done != uint64(len(hosts)*pages) {

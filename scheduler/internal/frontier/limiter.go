@@ -45,6 +45,7 @@ type limiter struct {
 	out      int       // fetches out
 	outLimit int       // the least concurrency under which one of them is; 0: none
 	promised uint64    // pages out: they count if a status comes
+	unbooked int       // fetches that have ended and whose bytes are not known yet
 	next     time.Time // no fetch before
 	lastEnd  time.Time // of a fetch; zero: none known
 	paid     time.Time // the bytes received are paid for by then
@@ -158,7 +159,11 @@ func (f *Frontier) clocksOf(q *queue, list []under) []under {
 		}
 	}
 	if !pol.HostLimit.None() {
-		list = append(list, under{f.limiter("host " + h.key), pol.HostLimit})
+		limit := pol.HostLimit
+		if limit.Rate > 0 && limit.Concurrency == 0 {
+			limit.Concurrency, _ = pol.Host(pol.Inside(h.addrs))
+		}
+		list = append(list, under{f.limiter("host " + h.key), limit})
 	}
 	if !pol.JobLimit.None() {
 		list = append(list, under{f.limiter("job " + q.job.id), pol.JobLimit})
@@ -197,7 +202,11 @@ func (f *Frontier) address(a netip.Addr, limit politeness.Limit) *limiter {
 // refuses tells whether a clock has no place for a queue now, and until when if
 // that is known.
 func (f *Frontier) refuses(l *limiter, limit politeness.Limit, q *queue, page bool, now time.Time) (until time.Time, refused bool) {
-	if n := limit.Concurrency; n > 0 && l.out >= n || l.outLimit > 0 && l.out >= l.outLimit {
+	out := l.out
+	if limit.Rate > 0 {
+		out += l.unbooked // what they took is to be paid for before the next
+	}
+	if n := limit.Concurrency; n > 0 && out >= n || l.outLimit > 0 && l.out >= l.outLimit {
 		return time.Time{}, true
 	}
 	t := latest(l.next, l.paid)
@@ -383,6 +392,7 @@ func (f *Frontier) fetchEnded(l *lease, connected []byte, known, untouched bool,
 		}
 		h.released = true
 		c := h.l
+		c.unbooked++
 		c.out--
 		if c.out == 0 {
 			c.outLimit = 0
@@ -410,6 +420,7 @@ func (f *Frontier) settleClocks(b *store.Batch, l *lease, end endOf, now time.Ti
 	for i := range l.holds {
 		h := &l.holds[i]
 		c := h.l
+		c.unbooked--
 		if h.page {
 			c.promised--
 		}
@@ -466,7 +477,7 @@ func (f *Frontier) sweepClocks(now time.Time) {
 	}
 	f.sweptAt = now
 	idle := func(l *limiter) bool {
-		return l.out == 0 && len(l.waiters) == 0 && l.index < 0 && l.promised == 0 && !l.next.After(now) && !l.paid.After(now) &&
+		return l.out+l.unbooked == 0 && len(l.waiters) == 0 && l.index < 0 && l.promised == 0 && !l.next.After(now) && !l.paid.After(now) &&
 			(l.lastEnd.IsZero() || !l.lastEnd.Add(l.longest).After(now))
 	}
 	for a, l := range f.addrs {
