@@ -43,8 +43,11 @@ type Extractor struct {
 	seen    *seen.Cache
 	kept    kept
 	pages   rpc.Gate // those in work
-	jobs    *jobs
-	spool   string
+
+	stopping context.Context // ends when Run begins to stop
+	stop     context.CancelFunc
+	jobs     *jobs
+	spool    string
 
 	mu       sync.Mutex
 	crawlLog *crawllog.Log // nil until Run
@@ -67,6 +70,7 @@ func New(cfg Config, deps service.Deps) (*Extractor, error) {
 		spool:   filepath.Join(cfg.Dir, "spool"),
 		running: errStarting,
 	}
+	e.stopping, e.stop = context.WithCancel(context.Background())
 	e.member = membership.New(membership.Options{
 		Dialer: deps.Dialer, Scheduler: cfg.Scheduler, Logger: deps.Logger,
 		Hello: func() *schedulerv1.Hello {
@@ -123,6 +127,7 @@ func (e *Extractor) Run(ctx context.Context) error {
 	// The parts outlive ctx: the pages in work need them.
 	base, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
+	defer e.stop()
 	group, base := errgroup.WithContext(base)
 	group.Go(func() error { return e.member.Run(base) })
 	group.Go(func() error { return e.dnsers.Run(base) })
@@ -136,6 +141,7 @@ func (e *Extractor) Run(ctx context.Context) error {
 	e.running = errors.New("the extractor has stopped")
 	log := e.crawlLog
 	e.mu.Unlock()
+	e.stop()
 	e.member.Drain()
 	drain, cancel := context.WithTimeout(base, rpc.DrainTime(e.cfg.Grace))
 	if left := e.pages.Close(drain); left > 0 {

@@ -185,7 +185,8 @@ func (e *Extractor) forwardAll(ctx context.Context, p *page.Page, o *crawlv1.Out
 }
 
 // forward sends outcome and candidates on and waits for the frontier. A page
-// that is stored is worth some patience: sending it again is idempotent.
+// that is stored is worth some patience: sending it again is idempotent. An
+// extractor that stops has none: what is on its way is waited for, and no more.
 func (e *Extractor) forward(ctx context.Context, p *page.Page, o *crawlv1.Outcome, cands []*crawlv1.Candidate, part uint32) *crawlv1.Answer {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.ForwardWait)
 	defer cancel()
@@ -194,11 +195,7 @@ func (e *Extractor) forward(ctx context.Context, p *page.Page, o *crawlv1.Outcom
 	var last *crawlv1.Answer
 	for {
 		req := &dnserv1.ResolveRequest{Outcome: o, Candidates: cands, Traceparent: traceparent, Part: part}
-		caller, err := e.dnsers.Pick(ctx, p.Lease.GetId())
-		var res *dnserv1.ResolveResponse
-		if err == nil {
-			res, err = caller.Call(ctx, req)
-		}
+		res, err := e.resolve(ctx, p.Lease.GetId(), req)
 		switch {
 		case err == nil && res.GetAnswer().GetVerdict() != crawlv1.Verdict_VERDICT_RETRY_LATER &&
 			res.GetAnswer().GetVerdict() != crawlv1.Verdict_VERDICT_UNSPECIFIED:
@@ -218,6 +215,12 @@ func (e *Extractor) forward(ctx context.Context, p *page.Page, o *crawlv1.Outcom
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
+		case <-e.stopping.Done():
+			timer.Stop()
+			if last != nil {
+				return last
+			}
+			return retry("the extractor stops and has no dnser", time.Second)
 		case <-ctx.Done():
 			timer.Stop()
 			if last != nil {
@@ -227,4 +230,36 @@ func (e *Extractor) forward(ctx context.Context, p *page.Page, o *crawlv1.Outcom
 		}
 		wait = min(2*wait, 5*time.Second)
 	}
+}
+
+// resolve asks a dnser. It waits for one to be there only while the extractor
+// does not stop.
+func (e *Extractor) resolve(ctx context.Context, lease uint64, req *dnserv1.ResolveRequest) (*dnserv1.ResolveResponse, error) {
+	call, err := e.begin(ctx, lease)
+	if err != nil {
+		return nil, err
+	}
+	if err := call.Send(ctx, req); err != nil && !errors.Is(err, rpc.ErrAnswered) {
+		call.Cancel()
+		return nil, err
+	}
+	return call.Wait(ctx)
+}
+
+// begin begins a call to a dnser.
+func (e *Extractor) begin(ctx context.Context, lease uint64) (*rpc.Call[dnserv1.ResolveRequest, dnserv1.ResolveResponse], error) {
+	if e.dnsers.Len() > 0 {
+		caller, err := e.dnsers.Pick(ctx, lease)
+		if err == nil && caller.Connected() {
+			return caller.Begin(ctx)
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(e.stopping, cancel)()
+	caller, err := e.dnsers.Pick(ctx, lease)
+	if err != nil {
+		return nil, err
+	}
+	return caller.Begin(ctx)
 }

@@ -13,6 +13,7 @@ import (
 	dnserv1 "lycosa.dev/proto/gen/lycosa/dnser/v1"
 	extractorv1 "lycosa.dev/proto/gen/lycosa/extractor/v1"
 	jobv1 "lycosa.dev/proto/gen/lycosa/job/v1"
+	schedulerv1 "lycosa.dev/proto/gen/lycosa/scheduler/v1"
 )
 
 // held makes the dnser keep its answers until let is closed; arrived gets one
@@ -91,6 +92,35 @@ func TestStopLetsPagesComeHome(t *testing.T) {
 	close(let)
 	if id, v := p.answer(); id != 1 || v != crawlv1.Verdict_VERDICT_DONE {
 		t.Errorf("page %d: %v; want page 1 done", id, v)
+	}
+}
+
+// A page that no dnser takes does not keep an extractor from stopping: it is
+// given back at once, and comes again.
+func TestStopDoesNotWaitForADnser(t *testing.T) {
+	for _, none := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			r := start(t, &jobv1.Spec{Storage: &jobv1.Storage{None: true}})
+			r.answer = func(*dnserv1.ResolveRequest) *crawlv1.Answer {
+				return &crawlv1.Answer{Verdict: crawlv1.Verdict_VERDICT_RETRY_LATER}
+			}
+			if none {
+				r.mu.Lock()
+				r.topology = &schedulerv1.Topology{Jobs: r.topology.GetJobs()}
+				close(r.changed)
+				r.changed = make(chan struct{})
+				r.mu.Unlock()
+				synctest.Wait()
+			}
+			p := r.pages(t)
+			p.send(1, lease("http://a.test/x"), "hello")
+			synctest.Wait()
+			stopped := time.Now()
+			r.stop()
+			if _, v := p.answer(); v != crawlv1.Verdict_VERDICT_RETRY_LATER || time.Since(stopped) != 0 {
+				t.Errorf("no dnser %v: %v after %s", none, v, time.Since(stopped))
+			}
+		})
 	}
 }
 
