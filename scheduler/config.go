@@ -53,7 +53,7 @@ func Default() Config {
 		MaxActiveHosts:  10000,
 		DrainTimeout:    20 * time.Second,
 		CommitWindow:    256,
-		SeenFilterBytes: 64 << 20,
+		SeenFilterBytes: 128 << 20,
 		SeenCacheBytes:  64 << 20,
 		StoreCacheBytes: 64 << 20,
 		CheckpointKeep:  2,

@@ -115,7 +115,7 @@ type Options struct {
 	// memory before they become a run. Default: 131072, about 5 MiB.
 	SeenTable int
 	// SeenFilterBytes bounds the filter whose "no" saves the look-up of a new
-	// URL. It grows with the URLs up to it. Default: 64 MiB, enough for 50
+	// URL. It grows with the URLs up to it. Default: 128 MiB, enough for 100
 	// million URLs; beyond it helps less.
 	SeenFilterBytes int
 	// SeenCacheBytes bounds the blocks of runs that are kept in memory.

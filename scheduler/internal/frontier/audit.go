@@ -203,9 +203,10 @@ func (a *auditor) url(k, v []byte) {
 		return
 	}
 	*c.of(rec.state)++
-	if depth, ok, err := j.seen.Find(keyOfURL(k)); err != nil {
+	seen := []sieve.Lookup{{Key: keyOfURL(k)}}
+	if err := j.seen.Find(seen, false); err != nil {
 		a.add("seen-set", j.id, "%v", err)
-	} else if !ok {
+	} else if depth := seen[0].Depth; !seen[0].Found {
 		a.add("seen-set", j.id, "URL %x is known and not in the seen set: it would be fetched again", k[5:])
 	} else if depth > sieve.Depth(rec.depth) {
 		a.add("seen-set", j.id, "URL %x has depth %d, and %d in the seen set", k[5:], rec.depth, depth)

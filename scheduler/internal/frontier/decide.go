@@ -171,33 +171,75 @@ func (f *Frontier) pick(entries []journalEntry, jobs []*job) []pick {
 	return out
 }
 
-// sift finds out which picks are new. Keys come sorted, so that reads of the
-// runs go through them in one direction.
+// runKeys are the keys of a batch, of one job, that the runs are asked for.
+type runKeys struct {
+	job  *job
+	at   []int32 // of the picks
+	list []sieve.Lookup
+}
+
+// runKeysOf is the list of a job's; memory of earlier batches is used again.
+func (f *Frontier) runKeysOf(j *job) *runKeys {
+	for i := range f.inRuns {
+		if f.inRuns[i].job == j {
+			return &f.inRuns[i]
+		}
+	}
+	n := len(f.inRuns)
+	if n < cap(f.inRuns) {
+		f.inRuns = f.inRuns[:n+1]
+	} else {
+		f.inRuns = append(f.inRuns, runKeys{})
+	}
+	l := &f.inRuns[n]
+	l.job, l.at, l.list = j, l.at[:0], l.list[:0]
+	return l
+}
+
+// sift finds out which picks are new. What memory knows is asked first, of all
+// of them, and then the runs for the rest of each job: keys come sorted, so that
+// a run is gone through in one direction.
 func (f *Frontier) sift(picks []pick) error {
+	f.inRuns = f.inRuns[:0]
+	var a *runKeys
 	for i := range picks {
 		p := &picks[i]
 		t := tag(p.job, p.key)
 		if f.known.has(t, p.depth) {
 			continue
 		}
-		var depth uint8
-		var ok bool
-		if !f.filter.absent(t) {
-			var err error
-			if depth, ok, err = f.findSeen(p.job, p.key); err != nil {
-				return err
+		if f.filter.absent(t) {
+			p.fresh = true
+			continue
+		}
+		if a == nil || a.job != p.job {
+			a = f.runKeysOf(p.job)
+		}
+		a.at, a.list = append(a.at, int32(i)), append(a.list, sieve.Lookup{Key: p.key})
+	}
+	for i := range f.inRuns {
+		a := &f.inRuns[i]
+		if err := f.findSeen(a.job, a.list); err != nil {
+			return err
+		}
+		for k, l := range a.list {
+			p := &picks[a.at[k]]
+			switch {
+			case !l.Found:
+				p.fresh = true
+			case sieve.Depth(p.depth) < l.Depth:
+				p.shorter = true
+				f.known.put(tag(p.job, p.key), p.depth)
+			default:
+				f.known.put(tag(p.job, p.key), uint32(l.Depth))
 			}
 		}
-		switch {
-		case !ok:
-			p.fresh = true
+	}
+	for i := range picks {
+		if p := &picks[i]; p.fresh {
+			t := tag(p.job, p.key)
 			f.filter.add(t)
 			f.known.put(t, p.depth)
-		case sieve.Depth(p.depth) < depth:
-			p.shorter = true
-			f.known.put(t, p.depth)
-		default:
-			f.known.put(t, uint32(depth))
 		}
 	}
 	if f.filter.wantsMore() {

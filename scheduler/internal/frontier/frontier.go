@@ -36,6 +36,7 @@ type Frontier struct {
 	filter   filter     // guarded by decideMu
 	refs     []pickRef  // kept for reuse by pick; guarded by decideMu
 	picks    []pick     // kept for reuse by pick; guarded by decideMu
+	inRuns   []runKeys  // kept for reuse by sift; guarded by decideMu
 	seenDir  *sieve.Dir // guarded by decideMu, as are the jobs' seen sets
 	seenFull []*job     // jobs whose table is to become a run; guarded by decideMu
 
@@ -126,7 +127,7 @@ func (o Options) withDefaults() Options {
 		o.SeenTable = 1 << 17
 	}
 	if o.SeenFilterBytes <= 0 {
-		o.SeenFilterBytes = 64 << 20
+		o.SeenFilterBytes = 128 << 20
 	}
 	if o.SeenCacheBytes <= 0 {
 		o.SeenCacheBytes = 64 << 20

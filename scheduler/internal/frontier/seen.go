@@ -142,21 +142,18 @@ func decodeRecent(key, value []byte) ([]sieve.Entry, uint64, error) {
 	return list, keyNumber(key), r.err
 }
 
-// findSeen looks a key up. Called with decideMu held and without mu.
-func (f *Frontier) findSeen(j *job, key uint64) (uint8, bool, error) {
+// findSeen looks keys of a job up, which come sorted. Called with decideMu held
+// and without mu.
+func (f *Frontier) findSeen(j *job, list []sieve.Lookup) error {
 	for tries := 0; ; tries++ {
 		if j.seenBad {
 			if err := f.rebuildSeen(j); err != nil {
-				return 0, false, err
+				return err
 			}
 		}
-		find := j.seen.Find
-		if j.anyDepth {
-			find = j.seen.Knows
-		}
-		depth, ok, err := find(key)
+		err := j.seen.Find(list, j.anyDepth)
 		if err == nil || tries > 0 {
-			return depth, ok, err
+			return err
 		}
 		f.log.Error("the seen set cannot be read; it is built anew from the URLs' records", "job", j.id, "error", err)
 		f.met.bad.Inc()

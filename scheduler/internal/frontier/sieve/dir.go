@@ -206,42 +206,50 @@ func (d *Dir) LinkTo(number uint64, dir string) error {
 }
 
 // cache keeps verified blocks: a fixed number of places, one for each block by
-// its hash, the latest wins.
+// its hash, the latest wins. Neighbours in a run are neighbours here, so that
+// the memory of a few places is taken together, when the first is needed.
 type cache struct {
-	blocks []cached
+	places []cached
+	chunks [][]byte // of chunkBlocks places each
 }
+
+const chunkBlocks = 16
 
 type cached struct {
 	run   uint64
-	block int
-	n     int
-	b     []byte
+	block int32
+	n     int32 // entries; 0: nothing is here
 }
 
-func (c *cache) init(bytes int) { c.blocks = make([]cached, max(16, bytes/blockBytes)) }
-
-func (c *cache) place(r *Run, block int) *cached {
-	h := (r.Number*0x9e3779b97f4a7c15 + uint64(block)) * 0xff51afd7ed558ccd
-	return &c.blocks[(h>>32)%uint64(len(c.blocks))]
+func (c *cache) init(bytes int) {
+	c.chunks = make([][]byte, max(1, bytes/(blockBytes*chunkBlocks)))
+	c.places = make([]cached, len(c.chunks)*chunkBlocks)
 }
 
-// block returns a verified block and its number of keys.
-func (d *Dir) block(r *Run, block int) ([]byte, int, error) {
-	c := d.cache.place(r, block)
-	if c.run == r.Number && c.block == block && c.n > 0 {
-		return c.b, c.n, nil
+func (c *cache) place(r *Run, block int) (*cached, []byte) {
+	h := (r.Number*0x9e3779b97f4a7c15 + uint64(block/chunkBlocks)) * 0xff51afd7ed558ccd
+	chunk, at := int((h>>32)*uint64(len(c.chunks))>>32), block%chunkBlocks
+	if c.chunks[chunk] == nil {
+		c.chunks[chunk] = make([]byte, chunkBlocks*blockBytes)
 	}
-	if c.b == nil {
-		c.b = make([]byte, blockBytes)
+	return &c.places[chunk*chunkBlocks+at], c.chunks[chunk][at*blockBytes:][:blockBytes:blockBytes]
+}
+
+// block returns a verified block and its number of entries. The bytes hold until
+// the next call.
+func (d *Dir) block(r *Run, block int) ([]byte, int, error) {
+	c, b := d.cache.place(r, block)
+	if c.run == r.Number && c.block == int32(block) && c.n > 0 {
+		return b, int(c.n), nil
 	}
 	c.n = 0
-	if _, err := r.file.ReadAt(c.b, int64(block)*blockBytes); err != nil {
+	if _, err := r.file.ReadAt(b, int64(block)*blockBytes); err != nil {
 		return nil, 0, fmt.Errorf("read %s: %w", fileName(r.Number), err)
 	}
-	n, err := r.checkBlock(block, c.b)
+	n, err := r.checkBlock(block, b)
 	if err != nil {
 		return nil, 0, err
 	}
-	c.run, c.block, c.n = r.Number, block, n
-	return c.b, n, nil
+	c.run, c.block, c.n = r.Number, int32(block), int32(n)
+	return b, n, nil
 }

@@ -22,7 +22,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"sort"
+	"math/bits"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -33,19 +33,21 @@ var ErrDamaged = errors.New("a run of the seen set is damaged")
 
 // A run is blocks, an index and a footer.
 //
-//	block   checksum u32 · number of keys u16 · 0 u16 · keys u64 … · depths u8 …   4096 bytes
+//	block   checksum u32 · number of entries u16 · 0 u16 · entries (key u64 · depth u8) …   1024 bytes
 //	index   the first key of each block, u64 …
 //	footer  magic u64 · keys u64 · blocks u64 · checksum of the index u32 · checksum of the footer u32
 //
 // All little-endian; the checksum of a block covers its number in the file, so
-// that a block in another's place is found out.
+// that a block in another's place is found out. A look-up reads and verifies one
+// block of a run, so that small ones are cheap; an index of small ones still
+// takes less than a tenth of a byte of memory a key.
 const (
-	blockBytes  = 4096
+	blockBytes  = 1024
 	blockHeader = 8
 	entryBytes  = 9
 	blockKeys   = (blockBytes - blockHeader) / entryBytes
 	footerBytes = 32
-	magic       = 0x314e4555524f5359 // "YSORUEN1"
+	magic       = 0x324e4555524f5359 // "YSORUEN2"
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -88,7 +90,7 @@ type writer struct {
 }
 
 // writeChunk is how much is written at a time.
-const writeChunk = 64 * blockBytes
+const writeChunk = 256 * blockBytes
 
 func newWriter(f vfs.File, number uint64) *writer {
 	return &writer{file: f, block: make([]byte, blockBytes), run: &Run{Number: number}, out: make([]byte, 0, writeChunk)}
@@ -102,8 +104,9 @@ func (w *writer) add(e Entry) error {
 	if w.keys == 0 {
 		w.run.index = append(w.run.index, e.Key)
 	}
-	binary.LittleEndian.PutUint64(w.block[blockHeader+8*w.keys:], e.Key)
-	w.block[blockHeader+8*blockKeys+w.keys] = e.Depth
+	at := w.block[blockHeader+entryBytes*w.keys:]
+	binary.LittleEndian.PutUint64(at, e.Key)
+	at[8] = e.Depth
 	w.keys++
 	w.last = e.Key
 	w.run.Count++
@@ -223,27 +226,54 @@ func (r *Run) checkBlock(number int, b []byte) (int, error) {
 	return n, nil
 }
 
-// blockOf is the only block that can hold a key; -1: none.
+// blockOf is the only block that can hold a key; -1: none. Keys are hashes, so
+// that a key's share of all keys tells about where it is.
 func (r *Run) blockOf(key uint64) int {
-	return sort.Search(len(r.index), func(i int) bool { return r.index[i] > key }) - 1
-}
-
-func keyAt(b []byte, i int) uint64  { return binary.LittleEndian.Uint64(b[blockHeader+8*i:]) }
-func depthAt(b []byte, i int) uint8 { return b[blockHeader+8*blockKeys+i] }
-
-// findIn looks a key up in a verified block of n keys.
-func findIn(b []byte, n int, key uint64) (uint8, bool) {
-	lo, hi := 0, n
-	for lo < hi {
-		m := int(uint(lo+hi) >> 1)
-		if keyAt(b, m) < key {
-			lo = m + 1
+	n := len(r.index)
+	if n == 0 {
+		return -1
+	}
+	about, _ := bits.Mul64(key, uint64(n))
+	lo, hi := int(about), int(about)+1 // block lo begins at or before key, hi behind it
+	for step := 1; lo >= 0 && lo < n && r.index[lo] > key; step *= 2 {
+		lo, hi = lo-step, lo
+	}
+	for step := 1; hi < n && r.index[hi] <= key; step *= 2 {
+		lo, hi = hi, hi+step
+	}
+	lo, hi = max(lo, -1), min(hi, n)
+	for hi-lo > 1 {
+		if m := int(uint(lo+hi) >> 1); r.index[m] <= key {
+			lo = m
 		} else {
 			hi = m
 		}
 	}
-	if lo < n && keyAt(b, lo) == key {
-		return depthAt(b, lo), true
+	return lo
+}
+
+func keyAt(b []byte, i int) uint64  { return binary.LittleEndian.Uint64(b[blockHeader+entryBytes*i:]) }
+func depthAt(b []byte, i int) uint8 { return b[blockHeader+entryBytes*i+8] }
+
+// findIn looks a key up in a verified block of n entries, beginning about where
+// a hash stands between those at the block's ends.
+func findIn(b []byte, n int, key uint64) (uint8, bool) {
+	first, last := keyAt(b, 0), keyAt(b, n-1)
+	if key < first || key > last {
+		return 0, false
+	}
+	i := 0
+	if last > first {
+		i = min(n-1, int(float64(key-first)/float64(last-first)*float64(n-1)))
+	}
+	for i > 0 && keyAt(b, i) > key {
+		i--
+	}
+	for i < n-1 && keyAt(b, i) < key {
+		i++
+	}
+	if keyAt(b, i) == key {
+		return depthAt(b, i), true
 	}
 	return 0, false
 }

@@ -8,6 +8,7 @@ type Set struct {
 	dir    *Dir
 	runs   []*Run
 	recent map[uint64]uint8
+	left   []int32 // Find's
 }
 
 // NewSet returns the set of the keys in runs.
@@ -26,44 +27,58 @@ func (s *Set) Add(e Entry) {
 	s.recent[e.Key] = e.Depth
 }
 
-// Find looks a key up; depth is the least that is known.
-func (s *Set) Find(key uint64) (depth uint8, ok bool, err error) {
-	if d, ok := s.recent[key]; ok { // the least of all: a deeper one is not added
-		return d, true, nil
-	}
-	for i := len(s.runs) - 1; i >= 0; i-- { // the youngest mention is the least
-		if d, ok, err := s.findIn(s.runs[i], key); ok || err != nil {
-			return d, ok, err
-		}
-	}
-	return 0, false, nil
+// Lookup is a key that is looked up, and what was found.
+type Lookup struct {
+	Key   uint64
+	Depth uint8 // see Find
+	Found bool
 }
 
-// Knows looks a key up where its least depth does not matter: depth is one that
-// was known. It begins with the oldest run, which holds most of the keys.
-func (s *Set) Knows(key uint64) (depth uint8, ok bool, err error) {
-	if d, ok := s.recent[key]; ok {
-		return d, true, nil
-	}
-	for _, r := range s.runs {
-		if d, ok, err := s.findIn(r, key); ok || err != nil {
-			return d, ok, err
+// Find looks keys up, which come sorted, so that a run is gone through in one
+// direction. Depth is the least that is known; with anyDepth one that was known,
+// which costs less.
+func (s *Set) Find(list []Lookup, anyDepth bool) error {
+	left := s.left[:0]
+	for i := range list {
+		l := &list[i]
+		// A mention in the table is the least of all: a deeper one is not added.
+		if l.Depth, l.Found = s.recent[l.Key]; !l.Found {
+			left = append(left, int32(i))
 		}
 	}
-	return 0, false, nil
+	s.left = left
+	for i := range s.runs {
+		// The youngest mention is the least; the oldest run holds most of the keys.
+		r := s.runs[i]
+		if !anyDepth {
+			r = s.runs[len(s.runs)-1-i]
+		}
+		var err error
+		if left, err = s.findIn(r, list, left); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-func (s *Set) findIn(r *Run, key uint64) (depth uint8, ok bool, err error) {
-	block := r.blockOf(key)
-	if block < 0 {
-		return 0, false, nil
+// findIn looks those that are left up in a run, and returns those that are left
+// then.
+func (s *Set) findIn(r *Run, list []Lookup, left []int32) ([]int32, error) {
+	still := left[:0]
+	for _, i := range left {
+		l := &list[i]
+		if block := r.blockOf(l.Key); block >= 0 {
+			b, n, err := s.dir.block(r, block)
+			if err != nil {
+				return nil, err
+			}
+			l.Depth, l.Found = findIn(b, n, l.Key)
+		}
+		if !l.Found {
+			still = append(still, i)
+		}
 	}
-	b, n, err := s.dir.block(r, block)
-	if err != nil {
-		return 0, false, err
-	}
-	depth, ok = findIn(b, n, key)
-	return depth, ok, nil
+	return still, nil
 }
 
 // Recent is the number of keys in the table.

@@ -1,10 +1,12 @@
 package sieve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -29,19 +31,31 @@ func TestSetIsAMap(t *testing.T) {
 			return rapid.SampledFrom([]uint64{0, 1, 1<<64 - 1, 1 << 63, 77}).Draw(t, "base") ^ uint64(rapid.IntRange(0, 2000).Draw(t, "low"))<<rapid.SampledFrom([]int{0, 20, 50}).Draw(t, "shift")
 		}
 		check := func(k uint64) {
-			depth, ok, err := s.Find(k)
-			if err != nil {
+			for _, anyDepth := range []bool{false, true} {
+				l := []Lookup{{Key: k}}
+				if err := s.Find(l, anyDepth); err != nil {
+					t.Fatal(err)
+				}
+				w, known := want[k]
+				right := l[0].Found == known && (!known || l[0].Depth == w || anyDepth && l[0].Depth > w)
+				if !right {
+					t.Fatalf("key %016x: %+v (any depth: %v); want depth %d, %v", k, l[0], anyDepth, w, known)
+				}
+			}
+		}
+		checkAll := func() {
+			var list []Lookup
+			for k := range want {
+				list = append(list, Lookup{Key: k}, Lookup{Key: k + 1})
+			}
+			slices.SortFunc(list, func(a, b Lookup) int { return cmp.Compare(a.Key, b.Key) })
+			if err := s.Find(list, false); err != nil {
 				t.Fatal(err)
 			}
-			if w, known := want[k]; known != ok || ok && w != depth {
-				t.Fatalf("key %016x: depth %d, %v; want %d, %v", k, depth, ok, w, known)
-			}
-			any, ok, err := s.Knows(k)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if w, known := want[k]; known != ok || ok && any < w {
-				t.Fatalf("key %016x: some depth %d, %v; the least is %d, %v", k, any, ok, w, known)
+			for _, l := range list {
+				if w, known := want[l.Key]; l.Found != known || known && l.Depth != w {
+					t.Fatalf("among %d: %+v, want depth %d, %v", len(list), l, w, known)
+				}
 			}
 		}
 		t.Repeat(map[string]func(*rapid.T){
@@ -93,6 +107,7 @@ func TestSetIsAMap(t *testing.T) {
 					check(k)
 					break
 				}
+				checkAll()
 			},
 		})
 		for k := range want {
@@ -225,31 +240,51 @@ func TestMergeCutLeavesNothing(t *testing.T) {
 	}
 }
 
+// Batches of known keys, as the decider asks for them, in runs of the sizes that
+// merges make of a million and of ten million.
 func BenchmarkFind(b *testing.B) {
-	for _, n := range []int{100_000, 1_000_000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			d, err := OpenDir(vfs.Default, b.TempDir(), 16<<20)
+	for _, sizes := range [][]int{{786_432, 131_072}, {8_126_464, 1_572_864, 262_144}} {
+		b.Run(fmt.Sprint(sizes[0]), func(b *testing.B) {
+			d, err := OpenDir(vfs.Default, b.TempDir(), 64<<20)
 			if err != nil {
 				b.Fatal(err)
 			}
 			rng := rand.New(rand.NewPCG(1, 2))
-			list := make([]Entry, n)
-			for i := range list {
-				list[i] = Entry{rng.Uint64(), 1}
+			var keys []uint64
+			var runs []*Run
+			size := int64(0)
+			for _, n := range sizes {
+				list := make([]Entry, n)
+				for i := range list {
+					list[i] = Entry{rng.Uint64(), 1}
+					keys = append(keys, list[i].Key)
+				}
+				r, err := d.Write(d.Number(), list)
+				if err != nil {
+					b.Fatal(err)
+				}
+				runs, size = append(runs, r), size+r.Bytes()
 			}
-			r, err := d.Write(d.Number(), list)
-			if err != nil {
-				b.Fatal(err)
-			}
-			s := NewSet(d, []*Run{r})
-			b.ReportMetric(float64(r.Bytes())/float64(n), "bytes/key")
-			i := 0
+			s := NewSet(d, runs)
+			batch := make([]Lookup, 4096)
 			for b.Loop() {
-				i = (i + 7919) % n
-				if _, ok, err := s.Find(list[i].Key); !ok || err != nil {
-					b.Fatal(ok, err)
+				b.StopTimer()
+				for i := range batch {
+					batch[i].Key = keys[rng.IntN(len(keys))]
+				}
+				slices.SortFunc(batch, func(a, b Lookup) int { return cmp.Compare(a.Key, b.Key) })
+				b.StartTimer()
+				if err := s.Find(batch, true); err != nil {
+					b.Fatal(err)
 				}
 			}
+			for _, l := range batch {
+				if !l.Found {
+					b.Fatalf("key %016x is not found", l.Key)
+				}
+			}
+			b.ReportMetric(float64(size)/float64(len(keys)), "bytes/key")
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(batch)), "ns/key")
 		})
 	}
 }

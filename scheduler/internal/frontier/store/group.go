@@ -133,6 +133,9 @@ func (s *Pebble) write(b *Batch, sync bool) (pb *pebble.Batch, err error) {
 		return nil, err
 	}
 	defer s.caught(&err)
+	if b.Len() > groupOps {
+		b.sort()
+	}
 	pb = s.db.NewBatchWithSize(b.Bytes() + 16*b.Len() + 64)
 	b.Each(func(op Op) {
 		if err != nil {

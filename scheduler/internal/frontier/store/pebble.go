@@ -22,9 +22,11 @@ import (
 type PebbleOptions struct {
 	// FS is the file system. Default: the operating system's.
 	FS vfs.FS
-	// CacheBytes is the size of the block cache. Default: 64 MiB.
+	// CacheBytes is the size of the block cache, the write buffers apart.
+	// Default: 64 MiB.
 	CacheBytes int64
-	// MemTableBytes is the size of a write buffer. Default: 32 MiB.
+	// MemTableBytes is the size that a write buffer grows to; there are two
+	// mostly, and up to four where the disk is slow. Default: 64 MiB.
 	MemTableBytes uint64
 	// ReadOnly opens without changing anything; the directory must exist.
 	ReadOnly bool
@@ -57,12 +59,14 @@ func OpenPebble(dir string, o PebbleOptions) (s *Pebble, err error) {
 		o.CacheBytes = 64 << 20
 	}
 	if o.MemTableBytes == 0 {
-		o.MemTableBytes = 32 << 20
+		o.MemTableBytes = 64 << 20
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s = &Pebble{fs: o.FS, dir: dir, cache: pebble.NewCache(o.CacheBytes), group: newGroup()}
+	// Pebble takes the write buffers' memory out of the cache's.
+	cacheBytes := o.CacheBytes + 2*int64(o.MemTableBytes)
+	s = &Pebble{fs: o.FS, dir: dir, cache: pebble.NewCache(cacheBytes), group: newGroup()}
 	log := &pebbleLogger{log: o.Logger, store: s}
 	opts := &pebble.Options{
 		FS:                          o.FS,
@@ -80,14 +84,22 @@ func OpenPebble(dir string, o PebbleOptions) (s *Pebble, err error) {
 		ErrorIfNotExists:            o.ReadOnly,
 		Logger:                      log,
 	}
-	// What lies deepest is most of the bytes: larger blocks, which compress better.
+	// What lies deepest is most of the bytes: larger blocks, which compress
+	// better, and no filters there, since what is asked for mostly exists and
+	// the filters would not fit into the cache. Files that are no larger keep
+	// the indexes and the filters of the others small enough to be read for one
+	// record.
+	last := len(opts.Levels) - 1
 	for i := range opts.Levels {
 		l := &opts.Levels[i]
 		l.FilterPolicy = bloom.FilterPolicy(10)
-		if i >= len(opts.Levels)-2 {
+		if i >= last-1 {
 			l.BlockSize = 16 << 10
 		}
+		opts.TargetFileSizes[i] = 16 << 20
 	}
+	opts.Levels[last].FilterPolicy = pebble.NoFilterPolicy
+	opts.TargetFileSizes[0], opts.TargetFileSizes[1] = 4<<20, 8<<20 // new files, the first level below
 	opts.EventListener = &pebble.EventListener{
 		BackgroundError: func(err error) {
 			// Pebble repeats flushes and compactions by itself; a full disk is

@@ -15,7 +15,11 @@
 package store
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
 	"errors"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -123,6 +127,39 @@ func (b *Batch) Bytes() int { return len(b.buf) }
 
 // Reset empties the batch and keeps its memory.
 func (b *Batch) Reset() { b.buf, b.ops = b.buf[:0], b.ops[:0] }
+
+// sort puts the changes into the order of their keys, those of one key in the
+// order added: a write buffer takes neighbours faster. A batch with a deleted
+// range stays as it is.
+func (b *Batch) sort() {
+	order := make([]sortRef, len(b.ops))
+	for i, o := range b.ops {
+		if o.kind == opDeleteRange {
+			return
+		}
+		var start [8]byte
+		copy(start[:], b.buf[o.key:o.value])
+		order[i] = sortRef{binary.BigEndian.Uint64(start[:]), int32(i)}
+	}
+	slices.SortFunc(order, func(x, y sortRef) int {
+		if x.start != y.start {
+			return cmp.Compare(x.start, y.start)
+		}
+		o, p := b.ops[x.op], b.ops[y.op]
+		return cmp.Or(bytes.Compare(b.buf[o.key:o.value], b.buf[p.key:p.value]), cmp.Compare(x.op, y.op))
+	})
+	sorted := make([]opRef, len(b.ops))
+	for i, r := range order {
+		sorted[i] = b.ops[r.op]
+	}
+	b.ops = sorted
+}
+
+// sortRef stands for a change while they are sorted.
+type sortRef struct {
+	start uint64 // the first bytes of its key
+	op    int32
+}
 
 // Each calls visit for every change in the order added. The slices belong to
 // the batch.

@@ -6,6 +6,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
 	"sort"
 	"sync"
 	"testing"
@@ -40,6 +43,13 @@ func Run(t *testing.T, open Opener) {
 		b.Set([]byte("c"), []byte("4"))
 		apply(t, s, &b, true)
 		want(t, s, [][2]string{{"b", ""}, {"c", "4"}})
+	})
+	t.Run("large batches too", func(t *testing.T) {
+		for _, ranges := range []bool{false, true} {
+			s, _ := open(t)
+			large(t, s, ranges)
+			s.Close()
+		}
 	})
 	t.Run("values are copies", func(t *testing.T) {
 		s, _ := open(t)
@@ -146,6 +156,35 @@ func concurrent(t *testing.T, open Opener) {
 	wg.Wait()
 	close(stop)
 	readers.Wait()
+}
+
+// large applies batches of a thousand changes of few keys.
+func large(t *testing.T, s store.Store, ranges bool) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	m := map[string]string{}
+	for round := range 5 {
+		var b store.Batch
+		for i := range 1000 {
+			k := fmt.Sprintf("%.*s%d", rng.IntN(10), "somewhere", rng.IntN(20))
+			switch {
+			case rng.IntN(4) == 0:
+				b.Delete([]byte(k))
+				delete(m, k)
+			case ranges && i%100 == 50:
+				b.DeleteRange([]byte("so"), []byte("som"))
+				maps.DeleteFunc(m, func(k, _ string) bool { return k >= "so" && k < "som" })
+			default:
+				m[k] = fmt.Sprint(round, i)
+				b.Set([]byte(k), []byte(m[k]))
+			}
+		}
+		apply(t, s, &b, round%2 == 0)
+		var rows [][2]string
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			rows = append(rows, [2]string{k, m[k]})
+		}
+		want(t, s, rows)
+	}
 }
 
 // model compares random batches and reopenings with a map.
