@@ -2,14 +2,14 @@ package frontier
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
-	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"pgregory.net/rapid"
 
@@ -34,29 +34,24 @@ type model struct {
 	out      map[uint64]*crawlv1.Lease
 	old      []*crawlv1.Lease // leases that ended without an outcome
 	sent     []*schedulerv1.CommitRequest
+	expires  map[uint64]time.Time // when those of out are lost
 	hostEnd  map[string]time.Time // not before: a law of the host's clock
-	held     map[string]time.Time // queues held by hand; zero: until they are released
-	delay    time.Duration        // the job's, now
-	rule     bool                 // modelRule is in force
+	asked    map[string]time.Time // not before: the host's own wish, Retry-After
 	nextPath int
+	control  modelControl
 }
-
-// modelRule is an exclusion that comes and goes.
-const modelRule = "[37]$"
-
-var modelRuleRE = regexp.MustCompile(modelRule)
 
 func newModel(t *rapid.T, tb testing.TB) *model {
 	m := &model{t: t, fs: vfs.NewCrashableMem(), acked: map[string]bool{}, ended: map[string]bool{}, out: map[uint64]*crawlv1.Lease{},
-		hostEnd: map[string]time.Time{}, held: map[string]time.Time{}, delay: 2 * time.Second}
+		expires: map[uint64]time.Time{}, hostEnd: map[string]time.Time{}, asked: map[string]time.Time{}, control: newModelControl(t)}
 	m.pages = uint64(rapid.SampledFrom([]int{0, 0, 7, 40}).Draw(t, "max_pages"))
 	m.spec = testSpec(func(s *jobv1.Spec) {
-		s.Politeness.MinDelay, s.Politeness.MaxDelay = durationpb.New(m.delay), durationpb.New(m.delay)
 		s.Politeness.AddressDelay = durationpb.New(time.Millisecond)
 		s.Politeness.MaxTries = 2
 		if rapid.Bool().Draw(t, "robots") {
 			s.Politeness.Robots = jobv1.RobotsPolicy_ROBOTS_POLICY_OBEY
 		}
+		m.control.settings(s)
 		s.Limits.MaxPages = m.pages
 	})
 	m.r = &rig{t: tb, clock: newManual(), ctx: tb.Context()}
@@ -79,7 +74,7 @@ func (m *model) status() *schedulerv1.JobStatus { return m.r.status("j") }
 // state keeps the job running where it may.
 func (m *model) state() {
 	s := m.status()
-	more := s.Reason == reasonEmpty || s.Reason == reasonMore || s.Reason == reasonRetired || s.Reason == reasonMaxPages && s.Counters.Pages < m.pages
+	more := s.Reason == reasonEmpty || s.Reason == reasonMore || s.Reason == reasonRetired || s.Reason == reasonMaxPages && s.Counters.Pages-m.control.before < m.pages
 	if s.State == jobFinished && more || s.State == jobCreated {
 		if _, err := m.r.f.SetJobState(m.r.ctx, "j", schedulerv1.JobWish_JOB_WISH_START); err != nil {
 			m.t.Fatal(err)
@@ -92,7 +87,7 @@ func (m *model) urls(n int) []string {
 	var list []string
 	host := rapid.IntRange(0, 5).Draw(m.t, "host")
 	for range n {
-		if rapid.IntRange(0, 3).Draw(m.t, "known") == 0 && m.nextPath > 0 {
+		if rapid.IntRange(0, 2).Draw(m.t, "known") == 0 && m.nextPath > 0 {
 			p := rapid.IntRange(1, m.nextPath).Draw(m.t, "old")
 			list = append(list, m.urlOf(p))
 			continue
@@ -114,18 +109,28 @@ var pathHosts = map[int]string{}
 func (m *model) urlOf(n int) string { return pathHosts[n] }
 
 func (m *model) seed() {
-	list := m.urls(rapid.IntRange(1, 50).Draw(m.t, "seeds"))
-	m.r.seed("j", list...)
+	list := m.urls(rapid.IntRange(1, 12).Draw(m.t, "seeds"))
+	if byHand := rapid.Bool().Draw(m.t, "by hand"); byHand {
+		m.seedByHand(list)
+	} else {
+		m.r.seed("j", list...)
+	}
 	for _, u := range list {
 		m.acked[u] = true
+		m.control.seeds[u] = true
 	}
 	m.state()
 	m.r.work()
 }
 
 func (m *model) lease() {
+	m.leased(m.r.lease(rapid.IntRange(1, 4).Draw(m.t, "max")))
+}
+
+// leased checks leases and takes them.
+func (m *model) leased(list []*crawlv1.Lease) {
 	now := m.r.clock.Now()
-	for _, l := range m.r.lease(rapid.IntRange(1, 4).Draw(m.t, "max")) {
+	for _, l := range list {
 		if m.ended[l.Url] {
 			m.t.Fatalf("%s is leased again after its last outcome was taken", l.Url)
 		}
@@ -137,41 +142,51 @@ func (m *model) lease() {
 		if t := m.hostEnd[l.HostKey]; now.Before(t) {
 			m.t.Fatalf("%s is leased %s too early", l.Url, t.Sub(now))
 		}
-		if until, ok := m.held[l.HostKey]; ok && (until.IsZero() || now.Before(until)) {
-			m.t.Fatalf("%s is leased, its queue is held", l.Url)
+		if t := m.asked[l.HostKey]; now.Before(t) {
+			m.t.Fatalf("%s is leased %s before its host's Retry-After", l.Url, t.Sub(now))
 		}
-		if m.rule && l.Purpose == crawlv1.Purpose_PURPOSE_PAGE && !l.Seed && modelRuleRE.MatchString(l.Url) {
-			m.t.Fatalf("%s is leased against an exclusion", l.Url)
-		}
+		m.control.allows(m.t, l, now)
 		for _, o := range m.out {
 			if o.HostKey == l.HostKey {
 				m.t.Fatalf("%s and %s are out together", o.Url, l.Url)
 			}
 		}
-		m.out[l.Id] = l
+		m.out[l.Id], m.expires[l.Id] = l, now.Add(m.r.f.o.LeaseDeadline+m.r.f.o.LeaseGrace)
 	}
 }
 
-func (m *model) pick() *crawlv1.Lease {
-	var list []*crawlv1.Lease
-	for _, l := range m.out {
-		list = append(list, l)
-	}
-	if len(list) == 0 {
-		return nil
-	}
-	min := list[0]
-	for _, l := range list { // any, but the same in every run of a seed
-		if l.Url < min.Url {
-			min = l
+// crawl goes on with the crawl for a while: without it few links are ever found.
+func (m *model) crawl() {
+	for range rapid.IntRange(1, 8).Draw(m.t, "pages") {
+		if l := m.r.wait(20 * time.Second); l != nil {
+			m.leased([]*crawlv1.Lease{l})
 		}
+		m.expire()
+		m.commit()
 	}
-	return min
+}
+
+// outs are the leases that are out, in the same order in every run of a seed.
+func (m *model) outs() []*crawlv1.Lease {
+	return slices.SortedFunc(maps.Values(m.out), func(a, b *crawlv1.Lease) int { return strings.Compare(a.Url, b.Url) })
+}
+
+func (m *model) pick() *crawlv1.Lease {
+	if list := m.outs(); len(list) > 0 {
+		return list[0]
+	}
+	return nil
 }
 
 func (m *model) gone(l *crawlv1.Lease) {
 	delete(m.out, l.Id)
-	m.hostEnd[l.HostKey] = m.r.clock.Now().Add(m.delay)
+	delete(m.expires, l.Id)
+	m.fetched(l.HostKey)
+}
+
+// fetched tells that a fetch of a host may have ended now.
+func (m *model) fetched(host string) {
+	m.hostEnd[host] = m.r.clock.Now().Add(m.control.delayOf(host))
 }
 
 func (m *model) commit() {
@@ -185,6 +200,7 @@ func (m *model) commit() {
 	case 0:
 		o = outcomeOf(l, 503)
 		o.Fetch.RetryAfter = durationpb.New(time.Minute)
+		m.asked[l.HostKey] = m.r.clock.Now().Add(time.Minute)
 		final = false
 	case 1:
 		o = failureOf(l, crawlv1.OutcomeClass_OUTCOME_CLASS_TIMEOUT)
@@ -200,7 +216,14 @@ func (m *model) commit() {
 		o.RobotsBody = []byte("User-agent: *\nDisallow: /9")
 		final = false
 	} else {
-		req.Candidates = candidates(l.Depth+1, m.urls(rapid.IntRange(0, 4).Draw(m.t, "links"))...)
+		// What failed brings no links, but where no depth is told by them.
+		if ok := o.Fetch.Status == 200; ok || m.control.deepest < 0 {
+			links := m.urls(rapid.IntRange(0, 4).Draw(m.t, "links"))
+			req.Candidates = candidates(l.Depth+1, links...)
+			if ok {
+				m.control.linked(l.Url, links)
+			}
+		}
 	}
 	m.send(req)
 	m.gone(l)
@@ -262,7 +285,8 @@ func (m *model) late() {
 	m.send(&schedulerv1.CommitRequest{Outcome: outcomeOf(l, 200)})
 	if after := m.r.explain("j", l.Url); e.State == stateQueued && after.State == stateDone {
 		m.ended[l.Url] = true
-		m.hostEnd[l.HostKey] = m.r.clock.Now().Add(m.delay)
+		m.control.linked(l.Url, nil)
+		m.fetched(l.HostKey)
 	}
 }
 
@@ -289,94 +313,17 @@ func (m *model) advance() {
 	d := time.Duration(rapid.SampledFrom([]int{10, 500, 2000, 60_000, 400_000}).Draw(m.t, "ms")) * time.Millisecond
 	m.r.clock.advance(d)
 	m.r.work()
-	if d > m.r.f.o.LeaseDeadline+m.r.f.o.LeaseGrace {
-		for _, l := range m.out {
+	m.expire()
+}
+
+// expire takes the leases for lost whose time has passed.
+func (m *model) expire() {
+	for _, l := range m.outs() {
+		if !m.expires[l.Id].After(m.r.clock.Now()) {
 			m.old = append(m.old, l)
 			m.gone(l)
 		}
 	}
-}
-
-func (m *model) pause() {
-	s := m.status()
-	wish := schedulerv1.JobWish_JOB_WISH_PAUSE
-	if s.State == jobPaused || s.State == jobPausing {
-		wish = schedulerv1.JobWish_JOB_WISH_RESUME
-	} else if s.State != jobRunning {
-		return
-	}
-	if _, err := m.r.f.SetJobState(m.r.ctx, "j", wish); err != nil {
-		m.t.Fatal(err)
-	}
-	m.r.work()
-	if wish == schedulerv1.JobWish_JOB_WISH_PAUSE && len(m.r.lease(5)) > 0 {
-		m.t.Fatal("a pausing job gave a lease")
-	}
-}
-
-// hold blocks, retires or releases a queue by hand.
-func (m *model) hold() {
-	host := fmt.Sprintf("h%d.test", rapid.IntRange(0, 5).Draw(m.t, "held host"))
-	action, until := schedulerv1.QueueAction_QUEUE_ACTION_RELEASE, time.Time{}
-	switch rapid.IntRange(0, 3).Draw(m.t, "action") {
-	case 0:
-		action, until = schedulerv1.QueueAction_QUEUE_ACTION_BLOCK, m.r.clock.Now().Add(time.Minute)
-	case 1:
-		action = schedulerv1.QueueAction_QUEUE_ACTION_BLOCK
-	case 2:
-		action = schedulerv1.QueueAction_QUEUE_ACTION_RETIRE
-	}
-	m.holdAs(host, action, until)
-	m.r.work()
-	m.state()
-}
-
-func (m *model) holdAs(host string, action schedulerv1.QueueAction, until time.Time) {
-	_, _, err := m.r.f.UpdateQueue(m.r.ctx, "j", host, action, until, "by the model")
-	was, held := m.held[host]
-	held = held && (was.IsZero() || was.After(m.r.clock.Now()))
-	if action != schedulerv1.QueueAction_QUEUE_ACTION_RELEASE {
-		m.held[host] = until
-	} else {
-		delete(m.held, host)
-	}
-	// A queue that is not held is released in error, but for a dead host's.
-	if err != nil && (action != schedulerv1.QueueAction_QUEUE_ACTION_RELEASE || held) {
-		m.t.Fatalf("%s of %s: %v", action, host, err)
-	}
-}
-
-// exclude lets an exclusion come or go.
-func (m *model) exclude() {
-	var add, remove []string
-	if m.rule = !m.rule; m.rule {
-		add = []string{modelRule}
-	} else {
-		remove = []string{modelRule}
-	}
-	if _, err := m.r.f.ChangeExclusions(m.r.ctx, "j", add, remove, false); err != nil {
-		m.t.Fatal(err)
-	}
-	if rapid.Bool().Draw(m.t, "sweep") {
-		m.r.work()
-	}
-	m.state()
-}
-
-// limits changes limits and delays of the running job.
-func (m *model) limits() {
-	spec := proto.CloneOf(m.status().Spec)
-	if m.pages > 0 {
-		m.pages += 3
-		spec.Limits.MaxPages = m.pages
-	}
-	m.delay = time.Duration(rapid.IntRange(1, 6).Draw(m.t, "delay")) * time.Second
-	spec.Politeness.MinDelay, spec.Politeness.MaxDelay = durationpb.New(m.delay), durationpb.New(m.delay)
-	if _, _, err := m.r.f.ApplyJob(m.r.ctx, "j", spec, false); err != nil {
-		m.t.Fatal(err)
-	}
-	m.r.work()
-	m.state()
 }
 
 // crash loses what was not synced, or some of it.
@@ -392,7 +339,7 @@ func (m *model) crash() {
 		_ = m.r.f.Close()
 		m.fs = crashed
 	}
-	for _, l := range m.out {
+	for _, l := range m.outs() {
 		m.old = append(m.old, l)
 		m.gone(l)
 	}
@@ -402,12 +349,13 @@ func (m *model) crash() {
 
 func (m *model) check() {
 	m.r.audit()
+	m.reasons()
 	c := m.status().Counters
 	if c.Known != c.Queued+c.Leased+c.Done+c.Excluded+c.Failed {
 		m.t.Fatalf("conservation: %v", c)
 	}
-	if m.pages > 0 && c.Pages > m.pages {
-		m.t.Fatalf("%d pages, the limit is %d", c.Pages, m.pages)
+	if m.pages > 0 && c.Pages-m.control.before > m.pages {
+		m.t.Fatalf("%d pages, the limit is %d", c.Pages-m.control.before, m.pages)
 	}
 }
 
@@ -416,10 +364,10 @@ func (m *model) finish() {
 	if s := m.status(); s.State == jobPaused || s.State == jobPausing {
 		m.pause()
 	}
-	for host := range m.held {
+	for host := range m.control.held {
 		m.holdAs(host, schedulerv1.QueueAction_QUEUE_ACTION_RELEASE, time.Time{})
 	}
-	for _, l := range m.out {
+	for _, l := range m.outs() {
 		m.send(&schedulerv1.CommitRequest{Outcome: outcomeOf(l, 404)})
 		m.gone(l)
 	}
@@ -440,6 +388,9 @@ func (m *model) finish() {
 		if m.ended[l.Url] {
 			m.t.Fatalf("%s is leased again after its last outcome was taken", l.Url)
 		}
+		if l.Purpose == crawlv1.Purpose_PURPOSE_PAGE {
+			m.control.linked(l.Url, nil)
+		}
 		o := outcomeOf(l, 200)
 		o.RobotsBody = []byte("User-agent: *\nDisallow: /9")
 		m.send(&schedulerv1.CommitRequest{Outcome: o})
@@ -450,7 +401,7 @@ func (m *model) finish() {
 	if s.State != jobFinished {
 		m.t.Fatalf("job is %s: %v; queues %v; %s", s.State, s.Counters, m.queues(), m.slots())
 	}
-	if s.Reason == reasonMaxPages && s.Counters.Pages == m.pages {
+	if s.Reason == reasonMaxPages && s.Counters.Pages-m.control.before == m.pages {
 		return
 	}
 	if s.Reason != reasonEmpty {
@@ -461,32 +412,12 @@ func (m *model) finish() {
 		switch {
 		case e.State == stateDone, e.State == stateFailed:
 		case e.State == stateExcluded && strings.HasPrefix(e.Reason, "robots"):
-		case e.State == stateExcluded && m.rule && e.Reason == excludePrefix+modelRule && modelRuleRE.MatchString(u):
+		case e.State == stateExcluded && m.keepsOut(u, e.Reason):
 		default:
 			m.t.Errorf("%s was acknowledged and is %s (%s)", u, e.State, e.Reason)
 		}
 	}
-}
-
-// slots tells what keeps queues from getting a slot.
-func (m *model) slots() string {
-	f := m.r.f
-	j := f.jobs["j"]
-	text := fmt.Sprintf("%d of %d slots are taken; more on disk %t, next in %s:", f.active, f.o.MaxActiveHosts, j.moreInactive,
-		time.Duration(j.nextDue-f.dueNow(f.now())))
-	for name, q := range j.queues {
-		text += fmt.Sprintf(" %s (empty %t, leased %d, tasks %d, stored %t, capped %t)", name, q.empty(), q.leased, len(q.tasks), q.stored, q.capped)
-	}
-	return text
-}
-
-func (m *model) queues() []string {
-	l, _ := m.r.f.Queues(m.r.ctx, &schedulerv1.ListQueuesRequest{JobId: "j"})
-	var list []string
-	for _, q := range l.GetQueues() {
-		list = append(list, fmt.Sprintf("%s: %s (%s) %d queued", q.HostKey, q.State, q.Reason, q.Queued))
-	}
-	return list
+	m.depths()
 }
 
 func TestModel(t *testing.T) {
@@ -497,8 +428,10 @@ func TestModel(t *testing.T) {
 		op := func(f func()) func(*rapid.T) { return func(t *rapid.T) { m.t = t; f() } }
 		rt.Repeat(map[string]func(*rapid.T){
 			"seed": op(m.seed), "lease": op(m.lease), "lease again": op(m.lease), "commit": op(m.commit), "commit too": op(m.commit),
+			"crawl": op(m.crawl), "crawl on": op(m.crawl), "and on": op(m.crawl),
 			"same commit": op(m.again), "late": op(m.late), "release": op(m.release), "advance": op(m.advance),
-			"pause": op(m.pause), "hold": op(m.hold), "exclude": op(m.exclude), "limits": op(m.limits), "crash": op(m.crash), "": op(m.check),
+			"pause": op(m.pause), "hold": op(m.hold), "delete queue": op(m.deleteQueue), "exclude": op(m.exclude), "limits": op(m.limits),
+			"overlay": op(m.overlay), "deeper": op(m.deeper), "recrawl": op(m.recrawl), "crash": op(m.crash), "": op(m.check),
 		})
 		m.t = rt
 		m.finish()

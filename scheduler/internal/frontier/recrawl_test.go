@@ -187,14 +187,9 @@ func TestRoundFetchesEachPageOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.seed("j", url)
-		for r.f.lookupOne(r.ctx) {
-		}
-		ls, err := r.f.Lease(r.ctx, "d1", 1)
-		for err == nil && len(ls) == 0 && r.f.lookupOne(r.ctx) {
-			ls, err = r.f.Lease(r.ctx, "d1", 1)
-		}
-		if err != nil || len(ls) != 1 || ls[0].Url != url {
-			t.Fatalf("leased %v, %v", ls, err)
+		ls := r.leaseBefore(1)
+		if len(ls) != 1 || ls[0].Url != url {
+			t.Fatalf("leased %v", ls)
 		}
 		a := r.f.Commit(r.ctx, &schedulerv1.CommitRequest{Outcome: versioned(ls[0], n), Candidates: candidates(1, url)})
 		if a.Verdict != crawlv1.Verdict_VERDICT_DONE {
@@ -217,6 +212,21 @@ func TestRoundFetchesEachPageOnce(t *testing.T) {
 	r.wishNow(schedulerv1.JobWish_JOB_WISH_STOP)
 	r.wishNow(schedulerv1.JobWish_JOB_WISH_RECRAWL)
 	round("http://a.test/", "http://b.test/", "http://c.test/", "http://d.test/")
+}
+
+// leaseBefore leases what is queued, before the frontier does anything else that
+// is due.
+func (r *rig) leaseBefore(max int) []*crawlv1.Lease {
+	r.t.Helper()
+	for {
+		ls, err := r.f.Lease(r.ctx, "d1", max)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if len(ls) > 0 || !r.f.lookupOne(r.ctx) {
+			return ls
+		}
+	}
 }
 
 // wishNow changes a job's state and lets nothing else happen.
