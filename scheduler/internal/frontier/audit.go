@@ -147,7 +147,6 @@ func (a *auditor) scan() error {
 			a.report.Quarantined++
 		case kindRecent, kindRuns:
 			a.jobOf(k) // read by openSeen
-		case kindMeta, kindJob, kindCounters: // read by loadControl
 		default:
 			if _, ok := recordKinds[k[0]]; ok {
 				a.record("", k, v)
@@ -280,7 +279,8 @@ func (a *auditor) queued(k, v []byte) {
 	if j.key(e.url) != key {
 		a.add("queue-entry", j.id, "%s is queued under the key of another URL", e.url)
 	}
-	if v, ok := a.get(queueKey(j.num, host)); ok && retiredReason(queueKey(j.num, host), v) != "" {
+	byHand := j.held[host] != nil && j.held[host].state == queueRetired
+	if v, ok := a.get(queueKey(j.num, host)); ok && (byHand || retiredReason(queueKey(j.num, host), v) != "") {
 		a.retired[j.num]++
 	} else if !ok {
 		a.add("queue-order", j.id, "queue %s holds %s and is in no order: it would never be served", host, e.url)

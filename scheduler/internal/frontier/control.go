@@ -277,6 +277,7 @@ func (f *Frontier) deleteJob(id string) (store.Pending, error) {
 	}
 	b := f.newBatch()
 	b.Delete(jobKey(id))
+	b.Delete(jobCopyKey(id))
 	b.Delete(limiterKey("job " + id))
 	forgetControl(b, j)
 	for _, kind := range []byte{kindEdges, kindDue, kindLower, kindTally, kindDeferred, kindURL, kindQueued, kindQueue, kindInactive, kindRecent} {

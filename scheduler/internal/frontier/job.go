@@ -197,6 +197,8 @@ func (f *Frontier) saveCounters(b *store.Batch, j *job) {
 func (f *Frontier) saveJob(b *store.Batch, j *job) {
 	key := jobKey(j.id)
 	b.Set(key, j.encode(key))
+	key = jobCopyKey(j.id)
+	b.Set(key, j.encode(key))
 	f.saveCounters(b, j)
 }
 

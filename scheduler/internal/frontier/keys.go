@@ -10,6 +10,7 @@ import (
 //
 //	m                                              the deployment: format, boots, next job number
 //	j <job id>                                     a job: spec, state, times
+//	J <job id>                                     the same again: without it nothing of the job can be read
 //	c <job u32>                                    its counters
 //	u <job u32> <url key u64>                      where a URL stands
 //	q <job u32> <host key> 0 <scheme> <position> <url key u64>   a queued URL
@@ -37,6 +38,7 @@ import (
 const (
 	kindMeta       = 'm'
 	kindJob        = 'j'
+	kindJobCopy    = 'J'
 	kindCounters   = 'c'
 	kindURL        = 'u'
 	kindQueued     = 'q'
@@ -108,6 +110,8 @@ func (p position) less(o position) bool {
 	}
 	return p.seq < o.seq
 }
+
+func jobCopyKey(id string) []byte { return append([]byte{kindJobCopy}, id...) }
 
 func jobKey(id string) []byte { return append([]byte{kindJob}, id...) }
 

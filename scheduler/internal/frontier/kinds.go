@@ -14,6 +14,7 @@ type recordKind struct {
 var recordKinds = map[byte]recordKind{
 	kindMeta:       {"the deployment", decodes(decodeMeta)},
 	kindJob:        {"job", decodes(decodeJob)},
+	kindJobCopy:    {"copy of job", decodes(decodeJob)},
 	kindCounters:   {"counters of job", decodes(decodeCounters)},
 	kindURL:        {"URL", decodes(decodeURL)},
 	kindQueued:     {"queued URL", decodes(decodeQueued)},

@@ -82,49 +82,24 @@ func (f *Frontier) loadControl() error {
 		m, err := decodeMeta(meta, v)
 		switch {
 		case err != nil:
-			return fmt.Errorf("%w: the frontier's first record: %w", ErrCorrupt, err)
+			f.noteBad(meta, v)
+			if err := f.findNumbers(); err != nil {
+				return err
+			}
 		case m.format != storeFormat:
 			return fmt.Errorf("%w: it is of format %d, this program reads %d; go on with the version of Lycosa that began it, or begin in another folder", ErrFormat, m.format, storeFormat)
 		}
 		f.nextNum = m.nextNum
 	}
-	var bad [][2][]byte
-	err := f.st.Scan([]byte{kindJob}, after([]byte{kindJob}), func(k, v []byte) bool {
-		j, err := decodeJob(k, v)
-		if err != nil {
-			bad = append(bad, [2][]byte{slices.Clone(k), slices.Clone(v)})
-			return true
-		}
-		f.addJob(j)
-		f.nextNum = max(f.nextNum, j.num+1)
-		return true
-	})
-	if err != nil {
+	if err := f.loadJobs(); err != nil {
 		return err
-	}
-	for _, d := range bad {
-		f.quarantine(nil, d[0], d[1], errBadRecord)
-	}
-	if len(bad) > 0 {
-		// A job without its record has lost its secret: its URLs are not
-		// readable. Going on without it would look like an empty crawl.
-		return fmt.Errorf("%w: the record of job %q cannot be read", ErrCorrupt, bad[0][0][1:])
 	}
 	slices.SortFunc(f.order, func(a, b *job) int { return int(a.num) - int(b.num) })
 	now := f.now()
 	f.restarted = len(f.order) > 0
 	for _, j := range f.order {
-		key := countersKey(j.num)
-		v, ok, err := f.st.Get(key)
-		if err != nil {
+		if err := f.loadCounters(j); err != nil {
 			return err
-		}
-		if ok {
-			c, err := decodeCounters(key, v)
-			if err != nil {
-				return fmt.Errorf("%w: the counters of job %q: %w", ErrCorrupt, j.id, err)
-			}
-			j.cnt = c
 		}
 		f.loadDeferred(j)
 		j.ran = j.cnt.ran

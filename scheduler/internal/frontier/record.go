@@ -19,7 +19,7 @@ const recordVersion = 1
 // storeFormat is the number of the layout as a whole: keys, records, seen set.
 // It grows with every change that an older or newer program would misread; a
 // frontier of another format is refused and left as it is.
-const storeFormat = 2
+const storeFormat = 3
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 

@@ -105,6 +105,8 @@ func records() map[string]struct {
 		started: time.Unix(0, 6), base: limitsBase{1, 2, 3}, stopReason: "s", requeue: []byte("at"), roots: []string{"http://a.test/", "http://b.test/"},
 		spec: testSpec(open24)}
 	add("job", bk, b.encode(bk), func(k, v []byte) (any, error) { return jobSeed(decodeJob(k, v)) }, b.encode(bk))
+	bk = jobCopyKey("a job")
+	add("job copy", bk, b.encode(bk), func(k, v []byte) (any, error) { return jobSeed(decodeJob(k, v)) }, b.encode(jobKey("a job")))
 	wk := holdKey(9, "a.test")
 	w := &held{state: queueBlocked, until: time.Unix(0, 9), since: time.Unix(0, 8), reason: "by me"}
 	add("hold", wk, w.encode(wk), func(k, v []byte) (any, error) { return decodeHeld(k, v) }, w)

@@ -5,6 +5,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"lycosa.dev/scheduler/internal/frontier/store"
 )
 
 const (
@@ -248,16 +250,34 @@ func (f *Frontier) setAside() {
 		}
 		done[string(key)] = true
 		f.quarantine(b, key, value, errBadRecord)
-		if num, host, _, pos, k, ok := parseQueuedKey(key); ok {
-			if j := f.byNum[num]; j != nil && j.cnt.queued > 0 {
-				f.finish(b, j, host, &entry{key: k, pos: pos}, stateQueued, stateFailed, "damaged: its record could not be read", now)
-				f.saveCounters(b, j)
-				f.settle(b, j, now)
-			}
-		}
+		f.amends(b, key, now)
 	}
 	f.damaged = nil
 	_, _ = f.apply(b, false)
+}
+
+// amends makes up for a record that is set aside, as far as something depends on
+// it.
+func (f *Frontier) amends(b *store.Batch, key []byte, now time.Time) {
+	switch key[0] {
+	case kindMeta:
+		f.saveMeta(b)
+	case kindJob:
+		if j := f.jobs[string(key[1:])]; j != nil {
+			f.saveJob(b, j)
+		}
+	case kindCounters:
+		if j := f.byNum[jobNumberOf(key)]; j != nil {
+			f.saveCounters(b, j)
+		}
+	case kindQueued:
+		num, host, _, pos, k, ok := parseQueuedKey(key)
+		if j := f.byNum[num]; ok && j != nil && j.cnt.queued > 0 {
+			f.finish(b, j, host, &entry{key: k, pos: pos}, stateQueued, stateFailed, "damaged: its record could not be read", now)
+			f.saveCounters(b, j)
+			f.settle(b, j, now)
+		}
+	}
 }
 
 func (f *Frontier) runDecider(ctx context.Context) {

@@ -24,17 +24,17 @@ import (
 // kept, over crashes and stops. The books are the web's (see ledger).
 func TestLawOfEveryClockAndBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const hostPages, domainPages, hostBytes, domainBytes, largest = 14, 120, 300_000, 2_650_000, 40_000
+		const hostPages, domainPages, hostBytes, domainBytes, largest = 14, 120, 200_000, 1_800_000, 40_000
 		spec := testSpec(func(s *jobv1.Spec) {
 			l, p := s.Limits, s.Politeness
 			l.MaxHostPages, l.MaxDomainPages, l.MaxHostBytes, l.MaxDomainBytes, l.MaxPageBytes = hostPages, domainPages, hostBytes, domainBytes, largest
-			p.HostLimit = &jobv1.ClockLimit{PagesPerDay: 9, RateBytes: 3000}
+			p.HostLimit = &jobv1.ClockLimit{PagesPerDay: 9, RateBytes: 1000}
 			p.DomainLimit = &jobv1.ClockLimit{MinDelay: durationpb.New(200 * time.Millisecond), Concurrency: 3, RateBytes: 20_000, PagesPerDay: 90}
 			p.AddressDelay = durationpb.New(time.Millisecond)
 		})
 		web := newSimWeb(func(host string, _ netip.Addr) map[string]politeness.Limit {
 			return map[string]politeness.Limit{
-				"host " + host:              {Delay: time.Second, Concurrency: 1, Rate: 3000, PagesPerDay: 9},
+				"host " + host:              {Delay: time.Second, Concurrency: 1, Rate: 1000, PagesPerDay: 9},
 				"domain " + simDomain(host): {Delay: 200 * time.Millisecond, Concurrency: 3, Rate: 20_000, PagesPerDay: 90},
 			}
 		})
@@ -53,7 +53,13 @@ func TestLawOfEveryClockAndBudget(t *testing.T) {
 				o = outcomeOf(l, 429+74*(x/11%2)) // or 503
 				o.Fetch.RetryAfter = durationpb.New(time.Minute << (x / 22 % 8))
 			}
-			o.Fetch.ReceivedBytes = min(int64(500+x/7%(largest-500)), l.ByteAllowance)
+			// Pages of every other domain are small: there the pages are spent
+			// first, while much is out.
+			size := int64(500 + x/7%(largest-500))
+			if d := simDomain(l.HostKey); d[len(d)-len("0.test")]%2 == 0 {
+				size /= 8
+			}
+			o.Fetch.ReceivedBytes = min(size, l.ByteAllowance)
 			return o
 		}
 		// Of the domains with many hosts the domain's budgets are spent first, of
