@@ -18,9 +18,10 @@ type jobExcludeCmd struct {
 
 // Help is shown below the flags.
 func (*jobExcludeCmd) Help() string {
-	return `Queued URLs that an exclusion matches end as excluded, seeds apart; what only a
-removed one had ended is queued again. Links that were kept out before they were
-ever stored come back when their pages are read again.
+	return `Queued URLs that an exclusion matches end as excluded, seeds apart. Where one is
+removed, what neither another nor max_depth keeps out is queued again, and what
+one still does names that one. Links that were kept out before they were ever
+stored come back when their pages are read again.
 
 Examples:
   lycosa job exclude --add '/calendar/' --dry-run
