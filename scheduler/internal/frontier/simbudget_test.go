@@ -55,7 +55,7 @@ func TestLawOfEveryClockAndBudget(t *testing.T) {
 			}
 			// Pages of every other domain are small: there the pages are spent
 			// first, while much is out.
-			size := int64(500 + x/7%(largest-500))
+			size := int64(largest/2 + x/7%(largest/2))
 			if d := simDomain(l.HostKey); d[len(d)-len("0.test")]%2 == 0 {
 				size /= 8
 			}
@@ -71,7 +71,7 @@ func TestLawOfEveryClockAndBudget(t *testing.T) {
 		}
 		var phases []phase
 		for i := range 12 {
-			phases = append(phases, phase{time.Duration(7+i*13) * time.Minute, i%2 == 0})
+			phases = append(phases, phase{time.Duration(90+i*i*40) * time.Second, i%2 == 0})
 		}
 		phases = append(phases, phase{90 * 24 * time.Hour, false})
 		s := web.simulate(t, Options{Lookup: simLookup(1 << 22)}, phases, func(f *Frontier) {
