@@ -193,7 +193,7 @@ func (w *simWeb) fetch(ctx context.Context, f *Frontier, l *crawlv1.Lease, took,
 		o = w.answer(l, n)
 	}
 	if w.ledger != nil {
-		w.ledger.begin(w, l, o)
+		w.ledger.begin(w, l)
 	}
 	alive := pause(ctx, took)
 	o.Fetch.Timings.Total = durationpb.New(took)

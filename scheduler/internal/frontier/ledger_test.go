@@ -100,13 +100,13 @@ func (g *ledger) accountsOf(host string) map[string]*account {
 	return list
 }
 
-// begin checks that the budgets hold even if all that is out comes home.
-func (g *ledger) begin(w *simWeb, l *crawlv1.Lease, o *crawlv1.Outcome) {
+// begin checks that the budgets hold even if all that is out takes what it may.
+func (g *ledger) begin(w *simWeb, l *crawlv1.Lease) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for name, a := range g.accountsOf(l.HostKey) {
 		a.out++
-		a.bytesOut += o.Fetch.ReceivedBytes
+		a.bytesOut += l.ByteAllowance
 		if a.maxPages > 0 && a.pages+a.out > a.maxPages {
 			w.breaks("%s: %d pages and %d out with %s, its budget is %d", name, a.pages, a.out-1, l.Url, a.maxPages)
 		}
@@ -120,7 +120,7 @@ func (g *ledger) begin(w *simWeb, l *crawlv1.Lease, o *crawlv1.Outcome) {
 func (g *ledger) telling(l *crawlv1.Lease, o *crawlv1.Outcome) {
 	for _, a := range g.accountsOf(l.HostKey) {
 		a.out--
-		a.bytesOut -= o.Fetch.ReceivedBytes
+		a.bytesOut -= l.ByteAllowance
 		a.bytes += o.Fetch.ReceivedBytes
 		if o.Fetch.Status < 400 {
 			a.pages++
