@@ -80,7 +80,7 @@ func nothingStarves(t *testing.T, slots, big, bigPages, small, smallPages int) {
 		spec := testSpec(func(s *jobv1.Spec) {
 			s.Politeness.AddressDelay = durationpb.New(time.Millisecond)
 		})
-		s := web.simulate(t, Options{Lookup: simLookup(1 << 22), MaxActiveHosts: slots}, []phase{{20 * time.Minute, true}, {15 * time.Minute, false}, {30 * 24 * time.Hour, false}}, func(f *Frontier) {
+		s := web.simulate(t, Options{Lookup: simLookup(1 << 22), MaxActiveHosts: slots}, []phase{{time.Duration(simSize(20, 150)) * time.Minute, true}, {time.Duration(simSize(15, 45)) * time.Minute, false}, {30 * 24 * time.Hour, false}}, func(f *Frontier) {
 			startJob(t, f, "j", spec, seeds)
 		})
 		if s.State != jobFinished || s.Reason != reasonEmpty || s.Counters.Done != uint64(want) || s.Counters.Failed+s.Counters.Queued != uint64(len(seeds)-want) {
