@@ -22,7 +22,8 @@ type jobSetCmd struct {
 func (*jobSetCmd) Help() string {
 	return `The change holds from the next lease on. What would make it another crawl (scope,
 identity, URL rules) is refused; exclusions may change (lycosa job exclude shows
-what they would drop).
+what they would drop). A max_depth that comes while the job runs takes what was found before
+by the depth at which it was found first.
 
 Examples:
   lycosa job set politeness.min_delay=2s limits.max_pages=50000

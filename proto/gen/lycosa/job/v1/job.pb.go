@@ -985,7 +985,9 @@ type Limits struct {
 	MaxTotalBytes int64 `protobuf:"varint,2,opt,name=max_total_bytes,json=maxTotalBytes,proto3" json:"max_total_bytes,omitempty"`
 	// Time the job has run, pauses apart.
 	MaxDuration *durationpb.Duration `protobuf:"bytes,3,opt,name=max_duration,json=maxDuration,proto3" json:"max_duration,omitempty"`
-	// Links from a seed; unset: none, 0: the seeds alone.
+	// Links from a seed; unset: none, 0: the seeds alone. Exact in whatever order
+	// pages come, up to 254, if the job has it from its start: what was found
+	// before keeps the depth of the way on which it was found first.
 	MaxDepth *uint32 `protobuf:"varint,4,opt,name=max_depth,json=maxDepth,proto3,oneof" json:"max_depth,omitempty"`
 	// Bytes of one page. Default: 100 MiB.
 	MaxPageBytes int64 `protobuf:"varint,5,opt,name=max_page_bytes,json=maxPageBytes,proto3" json:"max_page_bytes,omitempty"`
