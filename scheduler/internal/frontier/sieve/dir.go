@@ -209,11 +209,18 @@ func (d *Dir) LinkTo(number uint64, dir string) error {
 // its hash, the latest wins. Neighbours in a run are neighbours here, so that
 // the memory of a few places is taken together, when the first is needed.
 type cache struct {
-	places []cached
-	chunks [][]byte // of chunkBlocks places each
+	places  []cached
+	chunks  [][]byte // of chunkBlocks places each
+	passing []byte   // a block that is not kept
 }
 
-const chunkBlocks = 16
+const (
+	chunkBlocks = 16
+	// cacheShare is how many times larger than the cache a run may be to have
+	// blocks in it: of a larger one they would be gone before they are asked
+	// for again.
+	cacheShare = 4
+)
 
 type cached struct {
 	run   uint64
@@ -224,6 +231,7 @@ type cached struct {
 func (c *cache) init(bytes int) {
 	c.chunks = make([][]byte, max(1, bytes/(blockBytes*chunkBlocks)))
 	c.places = make([]cached, len(c.chunks)*chunkBlocks)
+	c.passing = make([]byte, blockBytes)
 }
 
 func (c *cache) place(r *Run, block int) (*cached, []byte) {
@@ -238,18 +246,18 @@ func (c *cache) place(r *Run, block int) (*cached, []byte) {
 // block returns a verified block and its number of entries. The bytes hold until
 // the next call.
 func (d *Dir) block(r *Run, block int) ([]byte, int, error) {
+	if len(r.index) > cacheShare*len(d.cache.places) {
+		n, err := r.read(block, d.cache.passing)
+		return d.cache.passing, n, err
+	}
 	c, b := d.cache.place(r, block)
 	if c.run == r.Number && c.block == int32(block) && c.n > 0 {
 		return b, int(c.n), nil
 	}
 	c.n = 0
-	if _, err := r.file.ReadAt(b, int64(block)*blockBytes); err != nil {
-		return nil, 0, fmt.Errorf("read %s: %w", fileName(r.Number), err)
+	n, err := r.read(block, b)
+	if err == nil {
+		c.run, c.block, c.n = r.Number, int32(block), int32(n)
 	}
-	n, err := r.checkBlock(block, b)
-	if err != nil {
-		return nil, 0, err
-	}
-	c.run, c.block, c.n = r.Number, int32(block), int32(n)
-	return b, n, nil
+	return b, n, err
 }

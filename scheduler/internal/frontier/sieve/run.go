@@ -3,8 +3,8 @@
 //
 // The youngest keys are in a table in memory. When it is full it becomes a run:
 // an immutable sorted file. Runs are merged in the background so that each is
-// more than twice as large as all younger ones together; at n keys there are
-// about log3(n/table) of them, and a look-up reads one block of each at most.
+// more than four times as large as all younger ones together; at n keys there
+// are about log5(n/table) of them, and a look-up reads one block of each at most.
 //
 // The package writes files and says nothing of which of them count: the
 // frontier keeps the list of live runs, and the keys of the table, in its own
@@ -216,6 +216,14 @@ func (r *Run) Bytes() int64 { return r.size }
 
 // Close closes the file.
 func (r *Run) Close() error { return r.file.Close() }
+
+// read reads and verifies a block, and returns its number of entries.
+func (r *Run) read(block int, b []byte) (int, error) {
+	if _, err := r.file.ReadAt(b, int64(block)*blockBytes); err != nil {
+		return 0, fmt.Errorf("read %s: %w", fileName(r.Number), err)
+	}
+	return r.checkBlock(block, b)
+}
 
 // checkBlock verifies a block and returns its number of keys.
 func (r *Run) checkBlock(number int, b []byte) (int, error) {

@@ -113,12 +113,16 @@ func (s *Set) Flushed(r *Run) {
 	s.recent = make(map[uint64]uint8, len(s.recent))
 }
 
+// mergeRatio makes look-ups of known keys find most of them in the first run
+// that they read.
+const mergeRatio = 4
+
 // Due returns the youngest runs that are to be merged into one; nil: none. Each
-// run is to be more than twice as large as all younger ones together.
+// run is to be more than mergeRatio times as large as all younger ones together.
 func (s *Set) Due() []*Run {
 	first, sum := len(s.runs), uint64(0)
 	for i := len(s.runs) - 1; i >= 0; i-- {
-		if sum > 0 && s.runs[i].Count <= 2*sum {
+		if sum > 0 && s.runs[i].Count <= mergeRatio*sum {
 			first = i
 		}
 		sum += s.runs[i].Count
