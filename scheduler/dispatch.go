@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -24,6 +25,7 @@ type dispatcher struct {
 	id       string
 	address  string
 	capacity int
+	heard    atomic.Bool // the downloader has sent something on this stream
 	log      *slog.Logger
 }
 
@@ -40,18 +42,14 @@ func newDispatcher(s *Scheduler, mem *member, hello *schedulerv1.Hello) *dispatc
 
 // run keeps a Fetch stream to the downloader until ctx ends.
 func (d *dispatcher) run(ctx context.Context) {
-	const firstWait, longWait = 50 * time.Millisecond, 5 * time.Second
 	defer d.out.clear(d.s.spans)
-	wait := firstWait
+	var p pause
 	for ctx.Err() == nil {
-		began := time.Now()
 		err := d.session(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		if time.Since(began) > longWait {
-			wait = firstWait
-		}
+		wait := p.next(d.heard.Swap(false))
 		d.log.Warn("the stream of leases broke, opening it again", "address", d.address, "wait", wait, "err", err)
 		timer := time.NewTimer(wait)
 		select {
@@ -60,8 +58,20 @@ func (d *dispatcher) run(ctx context.Context) {
 			return
 		case <-timer.C:
 		}
-		wait = min(2*wait, longWait)
 	}
+}
+
+// pause is how long the next stream waits: doubling while no stream brings
+// anything, short again after one that did. The zero value is ready to use.
+type pause struct{ wait time.Duration }
+
+func (p *pause) next(heard bool) time.Duration {
+	const firstWait, longWait = 50 * time.Millisecond, 5 * time.Second
+	if heard {
+		p.wait = 0
+	}
+	p.wait = min(max(2*p.wait, firstWait), longWait)
+	return p.wait
 }
 
 // session works one stream.
@@ -168,6 +178,7 @@ func (d *dispatcher) receive(ctx context.Context, stream fetchStream, freed chan
 		if err != nil {
 			return err
 		}
+		d.heard.Store(true)
 		id := res.GetLeaseId()
 		if p := res.GetProgress(); p != nil {
 			var took *time.Duration

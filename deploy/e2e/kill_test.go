@@ -29,7 +29,7 @@ func killRand(t testing.TB) *rand.Rand {
 		}
 		seed = n
 	}
-	t.Logf("moments of the kills by seed: LYCOSA_E2E_SEED=%d", seed)
+	t.Logf("moments by seed: LYCOSA_E2E_SEED=%d", seed)
 	return rand.New(rand.NewPCG(seed, 0))
 }
 

@@ -82,7 +82,7 @@ func (s *site) finishCalm(r *ring, job string, limit time.Duration) {
 		}
 	}
 	silence = max(silence, end.Sub(last))
-	r.t.Logf("finished %s after the last kill, with %d of %d pages left then; the longest silence was %s",
+	r.t.Logf("finished %s after the last of them, with %d of %d pages left then; the longest silence was %s",
 		end.Sub(calm).Round(time.Millisecond), left, len(s.want), silence.Round(time.Millisecond))
 	if silence > calmLimit {
 		r.t.Errorf("the ring asked for nothing for %s with all its processes alive", silence)

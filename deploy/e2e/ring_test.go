@@ -48,7 +48,16 @@ func freeAddrs(t testing.TB, n int) []string {
 // have joined. more are further flags of all services.
 func startRing(t testing.TB, downloaders int, more ...string) *ring {
 	t.Helper()
-	r := &ring{t: t, dir: t.TempDir(), addrs: map[string]string{}, args: map[string][]string{}, procs: map[string]*process{}}
+	r := newRing(t, t.TempDir(), downloaders, more...)
+	r.launch()
+	return r
+}
+
+// newRing is a ring in a folder, before its first start: its args may be added
+// to.
+func newRing(t testing.TB, dir string, downloaders int, more ...string) *ring {
+	t.Helper()
+	r := &ring{t: t, dir: dir, addrs: map[string]string{}, args: map[string][]string{}, procs: map[string]*process{}}
 	free := freeAddrs(t, 4+downloaders)
 	for i, name := range []string{"scheduler", "dnser", "extractor", "gateway"} {
 		r.addrs[name] = free[i]
@@ -67,6 +76,13 @@ func startRing(t testing.TB, downloaders int, more ...string) *ring {
 		}
 		r.args[name] = append(args, more...)
 	}
+	return r
+}
+
+// launch starts the services and waits until they have joined.
+func (r *ring) launch() {
+	t := r.t
+	t.Helper()
 	for name := range r.addrs {
 		r.start(name)
 	}
@@ -79,7 +95,7 @@ func startRing(t testing.TB, downloaders int, more ...string) *ring {
 	r.admin = gatewayv1.NewAdminServiceClient(conn)
 	r.waitJoined(len(r.addrs) - 1) // all but the scheduler itself
 	if t.Failed() {
-		return r
+		return
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -88,7 +104,6 @@ func startRing(t testing.TB, downloaders int, more ...string) *ring {
 			}
 		}
 	})
-	return r
 }
 
 // data is the extractor's folder, where the results are: beside the frontier, as
