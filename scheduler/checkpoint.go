@@ -80,24 +80,47 @@ func (s *Scheduler) checkpoints(ctx context.Context) error {
 	}
 }
 
-// dropCheckpoints removes the snapshots of the interval but the latest.
+// dropCheckpoints removes the snapshots of the interval but the latest, and what
+// is left of older ones that a crash has cut.
 func (s *Scheduler) dropCheckpoints() error {
 	list, err := os.ReadDir(s.cfg.CheckpointDir)
 	if err != nil {
 		return err
 	}
-	var names []string
+	var names, whole []string
 	for _, e := range list {
-		if _, err := time.Parse(snapshotTime, strings.TrimSuffix(e.Name(), frontier.Partial)); err == nil && e.IsDir() {
-			names = append(names, e.Name())
+		name, cut := strings.CutSuffix(e.Name(), frontier.Partial)
+		if _, err := time.Parse(snapshotTime, name); err != nil || !e.IsDir() {
+			continue
+		}
+		if names = append(names, e.Name()); !cut {
+			whole = append(whole, e.Name())
 		}
 	}
-	slices.Sort(names)
-	for len(names) > s.cfg.CheckpointKeep {
-		err = errors.Join(err, os.RemoveAll(filepath.Join(s.cfg.CheckpointDir, names[0])))
-		names = names[1:]
+	slices.Sort(whole)
+	if len(whole) < s.cfg.CheckpointKeep {
+		return nil
+	}
+	oldest := whole[len(whole)-s.cfg.CheckpointKeep]
+	for _, name := range names {
+		if name < oldest {
+			err = errors.Join(err, dropCheckpoint(filepath.Join(s.cfg.CheckpointDir, name)))
+		}
 	}
 	return err
+}
+
+// dropCheckpoint removes a snapshot, which loses its name first: what bears a
+// snapshot's name is whole at every moment.
+func dropCheckpoint(path string) error {
+	if !strings.HasSuffix(path, frontier.Partial) {
+		gone := path + frontier.Partial
+		if err := os.Rename(path, gone); err != nil {
+			return err
+		}
+		path = gone
+	}
+	return os.RemoveAll(path)
 }
 
 // CheckpointOffline makes a snapshot of a frontier's folder that nobody runs,

@@ -26,7 +26,9 @@ type Config struct {
 	DrainTimeout       time.Duration `yaml:"drain_timeout" usage:"how long leases that are out may take to come home when the scheduler stops"`
 	SeenFilterBytes    int           `yaml:"seen_filter_bytes" usage:"most memory of the filter that tells new URLs from known ones; 10 bits a URL are best"`
 	SeenCacheBytes     int           `yaml:"seen_cache_bytes" usage:"memory for blocks of the seen set's files"`
+	SeenTableKeys      int           `yaml:"seen_table_keys" usage:"youngest keys of a job's seen set that are in memory before they become a file"`
 	StoreCacheBytes    int64         `yaml:"store_cache_bytes" usage:"memory for blocks of the store's files"`
+	StoreBufferBytes   int64         `yaml:"store_buffer_bytes" usage:"size that a write buffer of the store grows to; there are two mostly, up to four while the disk is slow"`
 	CheckpointInterval time.Duration `yaml:"checkpoint_interval" usage:"how often a snapshot of the frontier is made; 0: never"`
 	CheckpointDir      string        `yaml:"checkpoint_dir" usage:"folder of the snapshots, on the frontier's file system so that files can be linked"`
 	CheckpointKeep     int           `yaml:"checkpoint_keep" usage:"how many snapshots are kept"`
@@ -55,8 +57,11 @@ func Default() Config {
 		CommitWindow:    256,
 		SeenFilterBytes: 128 << 20,
 		SeenCacheBytes:  64 << 20,
+		SeenTableKeys:   1 << 17,
 		StoreCacheBytes: 64 << 20,
 		CheckpointKeep:  2,
+
+		StoreBufferBytes: 64 << 20,
 	}
 }
 
@@ -82,12 +87,19 @@ func (c Config) Validate() error {
 		errs = append(errs, config.Invalid("max_active_hosts", "must be at least 1, is %d", c.MaxActiveHosts))
 	}
 	for _, m := range []struct {
-		name  string
-		bytes int64
-	}{{"seen_filter_bytes", int64(c.SeenFilterBytes)}, {"seen_cache_bytes", int64(c.SeenCacheBytes)}, {"store_cache_bytes", c.StoreCacheBytes}} {
-		if m.bytes < 1<<20 {
-			errs = append(errs, config.Invalid(m.name, "must be at least 1048576, is %d", m.bytes))
+		name         string
+		bytes, least int64
+	}{
+		{"seen_filter_bytes", int64(c.SeenFilterBytes), 1 << 20}, {"seen_cache_bytes", int64(c.SeenCacheBytes), 1 << 20},
+		{"store_cache_bytes", c.StoreCacheBytes, 1 << 20}, {"store_buffer_bytes", c.StoreBufferBytes, 64 << 10},
+		{"seen_table_keys", int64(c.SeenTableKeys), 1},
+	} {
+		if m.bytes < m.least {
+			errs = append(errs, config.Invalid(m.name, "must be at least %d, is %d", m.least, m.bytes))
 		}
+	}
+	if c.StoreBufferBytes > 1<<30 {
+		errs = append(errs, config.Invalid("store_buffer_bytes", "must be at most %d, is %d", 1<<30, c.StoreBufferBytes))
 	}
 	if c.CheckpointInterval < 0 {
 		errs = append(errs, config.Invalid("checkpoint_interval", "must not be negative, is %s", c.CheckpointInterval))

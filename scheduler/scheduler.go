@@ -103,7 +103,7 @@ func (s *Scheduler) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	store, err := frontier.OpenStoreWith(s.cfg.Dir, s.cfg.StoreCacheBytes)
+	store, err := frontier.OpenStoreWith(s.cfg.Dir, s.cfg.StoreCacheBytes, s.cfg.StoreBufferBytes)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (s *Scheduler) Run(ctx context.Context) (err error) {
 		Store: store, Logger: s.log, Registerer: s.deps.Registerer, Lookup: s.lookup, Groups: groups,
 		LeaseDeadline: s.cfg.LeaseDeadline, LeaseGrace: s.cfg.LeaseGrace, MaxLease: s.cfg.MaxLease,
 		MaxActiveHosts: s.cfg.MaxActiveHosts, DeadLeasesAtStart: s.cfg.SingleProcess, AdoptWait: s.cfg.AdoptWait,
-		SeenFilterBytes: s.cfg.SeenFilterBytes, SeenCacheBytes: s.cfg.SeenCacheBytes,
+		SeenTable: s.cfg.SeenTableKeys, SeenFilterBytes: s.cfg.SeenFilterBytes, SeenCacheBytes: s.cfg.SeenCacheBytes,
 	})
 	if err != nil {
 		return errors.Join(err, store.Close())

@@ -15,11 +15,12 @@ import (
 
 // OpenStore opens the Pebble store of a directory and creates it where there
 // is none. Errors: ErrLocked, ErrCorrupt, ErrStorage, or the file system's.
-func OpenStore(dir string) (Store, error) { return OpenStoreWith(dir, 0) }
+func OpenStore(dir string) (Store, error) { return OpenStoreWith(dir, 0, 0) }
 
-// OpenStoreWith is OpenStore with a size of the cache of blocks; 0: its default.
-func OpenStoreWith(dir string, cacheBytes int64) (Store, error) {
-	s, err := store.OpenPebble(dir, store.PebbleOptions{CacheBytes: cacheBytes})
+// OpenStoreWith is OpenStore with sizes of the cache of blocks and of a write
+// buffer, in bytes; 0: the default.
+func OpenStoreWith(dir string, cacheBytes, bufferBytes int64) (Store, error) {
+	s, err := store.OpenPebble(dir, store.PebbleOptions{CacheBytes: cacheBytes, MemTableBytes: uint64(max(0, bufferBytes))})
 	if err != nil {
 		return nil, err
 	}
