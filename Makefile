@@ -108,8 +108,8 @@ bench-fetch: ## CPU of a fetch over HTTP/1.1, HTTP/2, TLS, beside net/http and f
 	$(GO) run ./deploy/bench/cmd/bench-fetch -engine bin/fetch.bench -out deploy/bench/results $(BENCH_ARGS)
 
 .PHONY: torture
-torture: build ## Kill a crawl and a ring 200 times each, also while they write, and cut their connections, at moments of a printed seed: KILLS=200 LYCOSA_E2E_SEED=n
-	LYCOSA_KILLS=$(or $(KILLS),200) $(GO) test -count=1 -v -timeout 60m -run 'Kill|Cut' ./deploy/e2e
+torture: build test-deps ## Kill a crawl and a ring 200 times each, also while they write, and cut their connections, at moments of a printed seed: KILLS=200 LYCOSA_E2E_SEED=n
+	. $(TOOLS)/test-env && LYCOSA_KILLS=$(or $(KILLS),200) $(GO) test -count=1 -v -timeout 60m -run 'Kill|Cut' ./deploy/e2e
 
 .PHONY: simulate
 simulate: ## About two million simulated fetches under every clock, on 10,000 hosts, over days of simulated time
