@@ -116,12 +116,12 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Run makes a process of a service: logger, tracing, metrics, connections, the
-// its gRPC server, the service itself; it serves until ctx ends and stops in
-// reverse order: while the service drains its server still carries what it
-// waits for (the commits of a scheduler, the answers of the others), and when
-// the server closes no answer is owed. kind is the service's name ("dnser"), grpcName the full name
-// of the RPC service that health checks ask for.
+// Run makes a process of a service: logger, tracing, metrics, connections, its
+// gRPC server, the service itself. It serves until ctx ends and stops in reverse
+// order: while the service drains, its server still carries what it waits for
+// (the commits of a scheduler, the answers of the others), and when the server
+// closes no answer is owed. kind is the service's name ("dnser"), grpcName the
+// full name of the RPC service that health checks ask for.
 func Run(ctx context.Context, kind, grpcName string, cfg Config, build func(Deps) (Service, error)) error {
 	log, err := telemetry.NewLogger(cfg.LogLevel, cfg.LogFormat, os.Stderr)
 	if err != nil {
