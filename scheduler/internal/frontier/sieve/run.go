@@ -235,14 +235,16 @@ func (r *Run) checkBlock(number int, b []byte) (int, error) {
 }
 
 // blockOf is the only block that can hold a key; -1: none. Keys are hashes, so
-// that a key's share of all keys tells about where it is.
-func (r *Run) blockOf(key uint64) int {
+// that a key's share of all keys tells about where it is. off is how far that
+// was from the truth for a key nearby, 0 at first; the next one's is returned.
+func (r *Run) blockOf(key uint64, off int) (block, next int) {
 	n := len(r.index)
 	if n == 0 {
-		return -1
+		return -1, 0
 	}
-	about, _ := bits.Mul64(key, uint64(n))
-	lo, hi := int(about), int(about)+1 // block lo begins at or before key, hi behind it
+	share, _ := bits.Mul64(key, uint64(n))
+	lo := min(max(int(share)+off, 0), n-1)
+	hi := lo + 1 // block lo begins at or before key, hi behind it
 	for step := 1; lo >= 0 && lo < n && r.index[lo] > key; step *= 2 {
 		lo, hi = lo-step, lo
 	}
@@ -257,7 +259,7 @@ func (r *Run) blockOf(key uint64) int {
 			hi = m
 		}
 	}
-	return lo
+	return lo, lo - int(share)
 }
 
 func keyAt(b []byte, i int) uint64  { return binary.LittleEndian.Uint64(b[blockHeader+entryBytes*i:]) }
@@ -299,7 +301,8 @@ type Scanner struct {
 
 // Scan returns a scanner of the entries from a key on.
 func (r *Run) Scan(from uint64) *Scanner {
-	s := &Scanner{run: r, block: max(0, r.blockOf(from))}
+	block, _ := r.blockOf(from, 0)
+	s := &Scanner{run: r, block: max(0, block)}
 	for s.load() {
 		for s.next < s.n && keyAt(s.buf[s.at:], s.next) < from {
 			s.next++

@@ -65,9 +65,10 @@ func (s *Set) Find(list []Lookup, anyDepth bool) error {
 // then.
 func (s *Set) findIn(r *Run, list []Lookup, left []int32) ([]int32, error) {
 	still := left[:0]
+	var block, off int
 	for _, i := range left {
 		l := &list[i]
-		if block := r.blockOf(l.Key); block >= 0 {
+		if block, off = r.blockOf(l.Key, off); block >= 0 {
 			b, n, err := s.dir.block(r, block)
 			if err != nil {
 				return nil, err
