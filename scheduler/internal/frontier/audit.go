@@ -135,11 +135,7 @@ func (a *auditor) scan() error {
 			a.queue(bytes.Clone(k), v)
 		case kindInactive:
 			a.inactive(bytes.Clone(k))
-		case kindHold:
-			if j, _ := a.jobOf(k); j != nil {
-				a.record(j.id, k, v)
-			}
-		case kindMark:
+		case kindHold, kindMark:
 			if j, _ := a.jobOf(k); j != nil {
 				a.record(j.id, k, v)
 			}

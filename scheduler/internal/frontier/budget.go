@@ -100,7 +100,7 @@ func (f *Frontier) tallyOf(j *job, kind byte, name string) *tally {
 	t := &tally{key: key, round: j.round}
 	if v, ok := f.get(key); ok {
 		if kept, err := decodeTally(key, v); err != nil {
-			f.damaged = append(f.damaged, [2][]byte{key, bytes.Clone(v)})
+			f.noteBad(key, v)
 		} else if kept.round == j.round {
 			t = kept
 		}

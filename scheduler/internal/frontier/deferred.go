@@ -97,7 +97,7 @@ func (f *Frontier) loadDeferred(j *job) {
 	if v, ok := f.get(key); ok {
 		list, err := decodeDeferred(key, v)
 		if err != nil {
-			f.damaged = append(f.damaged, [2][]byte{key, v})
+			f.noteBad(key, v)
 			return
 		}
 		j.deferred = list

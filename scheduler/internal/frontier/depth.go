@@ -248,7 +248,7 @@ func (f *Frontier) lowerLinks(j *job, key, value []byte) error {
 			seen = true
 			var err error
 			if list, err = decodeEdges(k, v); err != nil {
-				f.damaged = append(f.damaged, [2][]byte{slices.Clone(k), slices.Clone(v)})
+				f.noteBad(k, v)
 			}
 			return true
 		}); err != nil {

@@ -76,7 +76,7 @@ func (f *Frontier) loadSweeps() error {
 			continue
 		}
 		if j.sweep, err = decodeSweep(key, v); err != nil {
-			f.damaged = append(f.damaged, [2][]byte{key, v})
+			f.noteBad(key, v)
 			j.sweep = nil
 			f.log.Error("the record of a change of exclusions is damaged; queued URLs are still judged when they are leased", "job", j.id)
 		}
@@ -317,7 +317,7 @@ func (f *Frontier) previewExclusions(ctx context.Context, j *job, spec *jobv1.Sp
 	}
 	prefix = numbered(kindURL, j.num)
 	scanErr := f.st.Scan(prefix, after(prefix), func(k, v []byte) bool {
-		if rec, err := decodeURL(k, v); err == nil && ruled(rec) && judge.keepsOut(rec) == "" {
+		if rec, err := decodeURL(k, v); err == nil && ruled(rec) && judge.keepsOut(rec.entry, rec.host) == "" {
 			res.Revived++
 		}
 		return alive()
@@ -335,12 +335,13 @@ func ruled(rec *urlRecord) bool {
 		strings.HasPrefix(rec.reason, excludePrefix) || strings.HasPrefix(rec.reason, overlayPrefix))
 }
 
-// keepsOut names the rule that keeps an ended URL out now; empty: none does.
-func (j *job) keepsOut(rec *urlRecord) string {
-	if why := j.excludes.by(rec.entry, rec.host); why != "" {
+// keepsOut names the exclusion or the max_depth that keeps a URL out now; empty:
+// none does.
+func (j *job) keepsOut(e *entry, host string) string {
+	if why := j.excludes.by(e, host); why != "" {
 		return why
 	}
-	if j.tooDeep(rec.entry.depth) {
+	if j.tooDeep(e.depth) {
 		return maxDepthReason(j)
 	}
 	return ""
@@ -382,7 +383,7 @@ func (f *Frontier) sweepStep(j *job, now time.Time) {
 				drop, hosts = append(drop, e), append(hosts, host)
 			}
 		} else if rec, err := decodeURL(k, v); err == nil && ruled(rec) {
-			switch why := j.keepsOut(rec); why {
+			switch why := j.keepsOut(rec.entry, rec.host); why {
 			case rec.reason:
 			case "":
 				back = append(back, rec)

@@ -278,7 +278,7 @@ func (f *Frontier) loadHistories() error {
 		case j == nil:
 		case err != nil:
 			// Its steps are found by the number in the key all the same.
-			f.damaged = append(f.damaged, [2][]byte{slices.Clone(k), slices.Clone(v)})
+			f.noteBad(k, v)
 		default:
 			j.hist.gens = append(j.hist.gens, g)
 		}

@@ -83,7 +83,7 @@ func (f *Frontier) loadHolds() error {
 		}
 		h, err := decodeHeld(k, v)
 		if err != nil {
-			f.damaged = append(f.damaged, [2][]byte{slices.Clone(k), slices.Clone(v)})
+			f.noteBad(k, v)
 			return true
 		}
 		j.held[string(k[5:])] = h

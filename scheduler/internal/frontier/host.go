@@ -95,7 +95,7 @@ func (f *Frontier) load(key string, now time.Time) *host {
 					h.lastEnd = now.Add(-time.Duration(max(0, since)))
 				}
 			} else {
-				f.damaged = append(f.damaged, [2][]byte{k, v})
+				f.noteBad(k, v)
 			}
 		}
 	}
@@ -104,7 +104,7 @@ func (f *Frontier) load(key string, now time.Time) *host {
 			if a, err := decodeAddresses(k, v); err == nil {
 				h.takeAddresses(a)
 			} else {
-				f.damaged = append(f.damaged, [2][]byte{k, v})
+				f.noteBad(k, v)
 			}
 		}
 	}

@@ -195,14 +195,15 @@ func (f *Frontier) saveCounters(b *store.Batch, j *job) {
 
 // saveJob puts the job into a batch.
 func (f *Frontier) saveJob(b *store.Batch, j *job) {
-	key := jobKey(j.id)
-	b.Set(key, j.encode(key))
-	key = jobCopyKey(j.id)
-	b.Set(key, j.encode(key))
+	w := j.payload()
+	for _, key := range [][]byte{jobKey(j.id), jobCopyKey(j.id)} {
+		b.Set(key, w.seal(key))
+	}
 	f.saveCounters(b, j)
 }
 
-func (j *job) encode(key []byte) []byte {
+// payload is what the job's record and its copy hold.
+func (j *job) payload() *writer {
 	w := newWriter()
 	w.uint(uint64(j.num))
 	w.fixed(j.secret)
@@ -225,7 +226,7 @@ func (j *job) encode(key []byte) []byte {
 	}
 	spec, _ := proto.Marshal(j.spec) // a message made by proto.Clone marshals
 	w.bytes(spec)
-	return w.seal(key)
+	return w
 }
 
 func decodeJob(key, value []byte) (*job, error) {

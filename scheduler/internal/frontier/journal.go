@@ -175,7 +175,7 @@ func (f *Frontier) reload() {
 	err := f.st.Scan(journalKey(jl.first), after([]byte{kindJournal}), func(k, v []byte) bool {
 		e, err := decodeJournal(k, v)
 		if err != nil {
-			f.damaged = append(f.damaged, [2][]byte{slices.Clone(k), slices.Clone(v)})
+			f.noteBad(k, v)
 			return true
 		}
 		jl.keep(e)

@@ -302,12 +302,8 @@ func (g *grant) choose(q *queue) (*entry, *robotsTask) {
 		if best == nil {
 			return nil, nil
 		}
-		if rule := j.excludes.by(best, q.host.key); rule != "" {
-			g.exclude(q, best, stateExcluded, rule)
-			continue
-		}
-		if j.tooDeep(best.depth) {
-			g.exclude(q, best, stateExcluded, maxDepthReason(j))
+		if why := j.keepsOut(best, q.host.key); why != "" {
+			g.exclude(q, best, stateExcluded, why)
 			continue
 		}
 		if why := f.guessTrap(j, q.host.key, best); why != "" {

@@ -510,5 +510,3 @@ func (l *limiter) why(q *queue, now time.Time) string {
 	}
 	return what
 }
-
-// limiterKey is where a clock is kept.

@@ -6,6 +6,7 @@ import (
 	"lycosa.dev/scheduler/internal/frontier/store"
 )
 
+// limiterKey is where a clock is kept.
 func limiterKey(name string) []byte { return append([]byte{kindLimiter}, name...) }
 
 // limiterRecord is a shared clock on disk; times are the due clock's.
@@ -54,7 +55,7 @@ func (f *Frontier) loadLimiter(l *limiter) {
 	}
 	r, err := decodeLimiter(key, v)
 	if err != nil {
-		f.damaged = append(f.damaged, [2][]byte{key, v})
+		f.noteBad(key, v)
 		return
 	}
 	at := func(due int64) time.Time {

@@ -138,7 +138,7 @@ func (f *Frontier) loadJournal() error {
 		}
 		e, err := decodeJournal(k, v)
 		if err != nil {
-			f.damaged = append(f.damaged, [2][]byte{slices.Clone(k), slices.Clone(v)})
+			f.noteBad(k, v)
 			return true
 		}
 		f.journal.keep(e)
@@ -158,7 +158,7 @@ func (f *Frontier) recoverLeases() error {
 	err := f.st.Scan([]byte{kindLease}, after([]byte{kindLease}), func(k, v []byte) bool {
 		rec, err := decodeLease(k, v)
 		if err != nil {
-			f.damaged = append(f.damaged, [2][]byte{slices.Clone(k), slices.Clone(v)})
+			f.noteBad(k, v)
 			return true
 		}
 		rows = append(rows, row{binary.BigEndian.Uint64(k[1:]), rec})

@@ -116,12 +116,11 @@ func (f *Frontier) refill(q *queue, scheme uint8) {
 	from := appendPosition(slices.Clone(prefix), s.from)
 	s.more = false
 	s.heads = make([]*entry, 0, headsKept)
-	var bad [][2][]byte
 	err := f.st.Scan(from, after(prefix), func(k, v []byte) bool {
 		e, err := decodeQueued(k, v)
 		if err != nil {
 			f.log.Error("a queued URL's record is damaged", "job", q.job.id, "host", q.host.key, "error", err)
-			bad = append(bad, [2][]byte{slices.Clone(k), slices.Clone(v)})
+			f.noteBad(k, v)
 			return true
 		}
 		if len(s.heads) == headsKept {
@@ -134,7 +133,6 @@ func (f *Frontier) refill(q *queue, scheme uint8) {
 	if err != nil {
 		f.fail(err)
 	}
-	f.damaged = append(f.damaged, bad...)
 }
 
 // readyList is a queue of queues, first in, first out.

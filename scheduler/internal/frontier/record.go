@@ -52,7 +52,8 @@ func (w *writer) bool(v bool) {
 	}
 }
 
-// seal ends the record for its key.
+// seal returns the record for its key. The payload stays as it is: it may be
+// sealed for another key once this record has been copied.
 func (w *writer) seal(key []byte) []byte {
 	sum := crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, w.b)
 	return binary.LittleEndian.AppendUint32(w.b, sum)

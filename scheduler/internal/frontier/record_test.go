@@ -104,9 +104,9 @@ func records() map[string]struct {
 	b := &job{id: "a job", num: 9, secret: 1 << 63, epoch: 8, version: 7, state: jobStopping, reason: "r", round: 2, created: time.Unix(0, 5),
 		started: time.Unix(0, 6), base: limitsBase{1, 2, 3}, stopReason: "s", requeue: []byte("at"), roots: []string{"http://a.test/", "http://b.test/"},
 		spec: testSpec(open24)}
-	add("job", bk, b.encode(bk), func(k, v []byte) (any, error) { return jobSeed(decodeJob(k, v)) }, b.encode(bk))
+	add("job", bk, b.payload().seal(bk), func(k, v []byte) (any, error) { return jobSeed(decodeJob(k, v)) }, b.payload().seal(bk))
 	bk = jobCopyKey("a job")
-	add("job copy", bk, b.encode(bk), func(k, v []byte) (any, error) { return jobSeed(decodeJob(k, v)) }, b.encode(jobKey("a job")))
+	add("job copy", bk, b.payload().seal(bk), func(k, v []byte) (any, error) { return jobSeed(decodeJob(k, v)) }, b.payload().seal(jobKey("a job")))
 	wk := holdKey(9, "a.test")
 	w := &held{state: queueBlocked, until: time.Unix(0, 9), since: time.Unix(0, 8), reason: "by me"}
 	add("hold", wk, w.encode(wk), func(k, v []byte) (any, error) { return decodeHeld(k, v) }, w)
@@ -147,7 +147,7 @@ func jobSeed(j *job, err error) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return j.encode(jobKey(j.id)), nil
+	return j.payload().seal(jobKey(j.id)), nil
 }
 
 // Every kind of key that the code has is in the table of keys, and either has no

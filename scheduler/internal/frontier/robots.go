@@ -70,7 +70,7 @@ func (f *Frontier) loadRobots(o *origin) {
 	}
 	rec, err := decodeRobots(key, v)
 	if err != nil {
-		f.damaged = append(f.damaged, [2][]byte{key, v})
+		f.noteBad(key, v)
 		return
 	}
 	now := f.now()
