@@ -46,22 +46,21 @@ type Config struct {
 // Default returns the settings of a scheduler on this machine.
 func Default() Config {
 	return Config{
-		Config:          service.Defaults("scheduler", Port),
-		Dir:             "frontier",
-		LeaseDeadline:   2 * time.Minute,
-		LeaseGrace:      15 * time.Second,
-		MaxLease:        time.Hour,
-		AdoptWait:       30 * time.Second,
-		MaxActiveHosts:  10000,
-		DrainTimeout:    20 * time.Second,
-		CommitWindow:    256,
-		SeenFilterBytes: 128 << 20,
-		SeenCacheBytes:  64 << 20,
-		SeenTableKeys:   1 << 17,
-		StoreCacheBytes: 64 << 20,
-		CheckpointKeep:  2,
-
+		Config:           service.Defaults("scheduler", Port),
+		Dir:              "frontier",
+		LeaseDeadline:    2 * time.Minute,
+		LeaseGrace:       15 * time.Second,
+		MaxLease:         time.Hour,
+		AdoptWait:        30 * time.Second,
+		MaxActiveHosts:   10000,
+		DrainTimeout:     20 * time.Second,
+		CommitWindow:     256,
+		SeenFilterBytes:  128 << 20,
+		SeenCacheBytes:   64 << 20,
+		SeenTableKeys:    1 << 17,
+		StoreCacheBytes:  64 << 20,
 		StoreBufferBytes: 64 << 20,
+		CheckpointKeep:   2,
 	}
 }
 
@@ -88,14 +87,14 @@ func (c Config) Validate() error {
 	}
 	for _, m := range []struct {
 		name         string
-		bytes, least int64
+		value, least int64
 	}{
 		{"seen_filter_bytes", int64(c.SeenFilterBytes), 1 << 20}, {"seen_cache_bytes", int64(c.SeenCacheBytes), 1 << 20},
 		{"store_cache_bytes", c.StoreCacheBytes, 1 << 20}, {"store_buffer_bytes", c.StoreBufferBytes, 64 << 10},
 		{"seen_table_keys", int64(c.SeenTableKeys), 1},
 	} {
-		if m.bytes < m.least {
-			errs = append(errs, config.Invalid(m.name, "must be at least %d, is %d", m.least, m.bytes))
+		if m.value < m.least {
+			errs = append(errs, config.Invalid(m.name, "must be at least %d, is %d", m.least, m.value))
 		}
 	}
 	if c.StoreBufferBytes > 1<<30 {

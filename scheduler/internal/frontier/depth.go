@@ -154,12 +154,8 @@ func (f *Frontier) lowerLater(b *store.Batch, j *job, key uint64, depth uint32) 
 // hasEdges tells whether links of a page are kept: it was fetched once, or some
 // parts of its links have come.
 func (f *Frontier) hasEdges(j *job, page uint64) bool {
-	some := false
-	prefix := edgesKey(j.num, page)
-	if err := f.st.Scan(prefix, after(prefix), func(_, _ []byte) bool {
-		some = true
-		return false
-	}); err != nil {
+	some, err := f.anyUnder(edgesKey(j.num, page))
+	if err != nil {
 		f.fail(err)
 	}
 	return some

@@ -229,13 +229,18 @@ func (f *Frontier) queueAsItIs(j *job, key string, now time.Time) *schedulerv1.Q
 }
 
 // holdsURLs tells whether a queue has URLs on disk.
-func (f *Frontier) holdsURLs(j *job, host string) (any bool) {
-	prefix := queuePrefix(j.num, host)
-	_ = f.st.Scan(prefix, after(prefix), func(_, _ []byte) bool {
-		any = true
+func (f *Frontier) holdsURLs(j *job, host string) bool {
+	some, _ := f.anyUnder(queuePrefix(j.num, host))
+	return some
+}
+
+// anyUnder tells whether any key begins with prefix.
+func (f *Frontier) anyUnder(prefix []byte) (some bool, err error) {
+	err = f.st.Scan(prefix, after(prefix), func(_, _ []byte) bool {
+		some = true
 		return false
 	})
-	return any
+	return some, err
 }
 
 // why tells where a queue with a slot stands.
